@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// node_executor: the Asio executor of one node's workers, and the job that it queues. Users get it from
+// worker_pool::executor(); nothing else here is theirs.
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <boost/asio/execution.hpp>
+#include <boost/asio/execution_context.hpp>
+
+namespace numapool {
+
+namespace detail {
+
+class pool_core;
+class node_workers;
+
+/// One queued function. Small functions live inside it, so that posting allocates nothing: node_workers recycles jobs.
+struct job {
+  static constexpr std::size_t inline_bytes = 64;
+
+  enum class action : bool { run, drop };
+  job* next = nullptr;
+  /// Moves the function out, gives the job back to `workers` (unless it is the submitter's own), then runs or drops it.
+  void (*execute)(job& self, node_workers& workers, action what) = nullptr;
+  alignas(std::max_align_t) std::byte storage[inline_bytes];
+};
+
+/// An unused job; throws std::bad_alloc.
+[[nodiscard]] job& acquire_job(node_workers& workers);
+void recycle_job(node_workers& workers, job& unused) noexcept;
+/// Queues it; a pool that has shut down drops it.
+void enqueue(node_workers& workers, job& ready) noexcept;
+[[nodiscard]] bool runs_here(const node_workers& workers) noexcept;  ///< the caller is one of these workers
+[[nodiscard]] boost::asio::execution_context& context_of(node_workers& workers) noexcept;
+
+template <typename Function>
+struct stored_function {
+  static constexpr bool is_inline = sizeof(Function) <= job::inline_bytes &&
+                                    alignof(Function) <= alignof(std::max_align_t) &&
+                                    std::is_nothrow_move_constructible_v<Function>;
+  using stored = std::conditional_t<is_inline, Function, std::unique_ptr<Function>>;
+
+  template <typename Source>
+  static void store(job& into, Source&& function) {
+    if constexpr (is_inline) {
+      ::new (static_cast<void*>(into.storage)) stored(std::forward<Source>(function));
+    } else {
+      ::new (static_cast<void*>(into.storage)) stored(std::make_unique<Function>(std::forward<Source>(function)));
+    }
+    into.execute = &execute;
+  }
+
+  static void execute(job& self, node_workers& workers, job::action what) {
+    stored& there = *std::launder(reinterpret_cast<stored*>(self.storage));
+    stored function(std::move(there));
+    there.~stored();
+    recycle_job(workers, self);  // before the call: a function that posts again reuses it
+    if (what == job::action::run) {
+      if constexpr (is_inline) {
+        function();
+      } else {
+        (*function)();
+      }
+    } else if constexpr (requires(Function& dropped) { dropped.abandon(); }) {
+      if constexpr (is_inline) {
+        function.abandon();
+      } else {
+        function->abandon();
+      }
+    }
+  }
+};
+
+template <typename Function>
+void enqueue_function(node_workers& workers, Function&& function) {
+  job& ready = acquire_job(workers);
+  try {
+    stored_function<std::decay_t<Function>>::store(ready, std::forward<Function>(function));
+  } catch (...) {
+    recycle_job(workers, ready);
+    throw;
+  }
+  enqueue(workers, ready);
+}
+
+}  // namespace detail
+
+/// An Asio executor (Executor and execution::executor requirements) that runs functions on one node's workers.
+/// Copies are cheap and equal when they name the same workers. Threads: safe. Valid as long as its pool.
+class node_executor {
+ public:
+  node_executor(const node_executor&) noexcept = default;
+  node_executor& operator=(const node_executor&) noexcept = default;
+
+  template <typename Function>
+  void execute(Function&& function) const {
+    if (may_run_inline_ && detail::runs_here(*workers_)) {
+      std::decay_t<Function> run(std::forward<Function>(function));
+      run();
+      return;
+    }
+    detail::enqueue_function(*workers_, std::forward<Function>(function));
+  }
+
+  [[nodiscard]] bool running_in_this_thread() const noexcept { return detail::runs_here(*workers_); }
+  [[nodiscard]] boost::asio::execution_context& context() const noexcept { return detail::context_of(*workers_); }
+
+  friend bool operator==(const node_executor& a, const node_executor& b) noexcept {
+    return a.workers_ == b.workers_ && a.may_run_inline_ == b.may_run_inline_;
+  }
+  friend bool operator!=(const node_executor& a, const node_executor& b) noexcept { return !(a == b); }
+
+  // Asio's properties. The workers live as long as the pool, so outstanding work needs no tracking.
+  [[nodiscard]] boost::asio::execution_context& query(boost::asio::execution::context_t) const noexcept {
+    return context();
+  }
+  static constexpr boost::asio::execution::mapping_t query(boost::asio::execution::mapping_t) noexcept {
+    return boost::asio::execution::mapping_t(boost::asio::execution::mapping.thread);
+  }
+  [[nodiscard]] boost::asio::execution::blocking_t query(boost::asio::execution::blocking_t) const noexcept {
+    return may_run_inline_ ? boost::asio::execution::blocking_t(boost::asio::execution::blocking.possibly)
+                           : boost::asio::execution::blocking_t(boost::asio::execution::blocking.never);
+  }
+  [[nodiscard]] node_executor require(boost::asio::execution::blocking_t::possibly_t) const noexcept {
+    return node_executor(*workers_, true);
+  }
+  [[nodiscard]] node_executor require(boost::asio::execution::blocking_t::never_t) const noexcept {
+    return node_executor(*workers_, false);
+  }
+
+ private:
+  friend class detail::pool_core;
+  friend class detail::node_workers;
+  node_executor(detail::node_workers& workers, bool may_run_inline) noexcept
+      : workers_(&workers), may_run_inline_(may_run_inline) {}
+
+  detail::node_workers* workers_;
+  bool may_run_inline_;
+};
+
+static_assert(boost::asio::execution::is_executor<node_executor>::value);
+
+}  // namespace numapool

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The template shells of worker_pool::async_allocate and submit. Nothing here is for users.
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/system/error_code.hpp>
+
+#include <numapool/buffer.hpp>
+#include <numapool/detail/node_executor.hpp>
+#include <numapool/error.hpp>
+#include <numapool/node.hpp>
+
+namespace numapool::detail {
+
+using allocation_handler = boost::asio::any_completion_handler<void(boost::system::error_code, buffer)>;
+
+/// Starts the allocation; the handler is called exactly once, never inside this call.
+void start_allocation(pool_core& pool, const request& what, allocation_handler handler);
+
+/// The workers that serve `node`, started. Throws numapool::error.
+[[nodiscard]] node_workers& workers_of(pool_core& pool, node_id node);
+/// An executor for completions that have no workers to run on.
+[[nodiscard]] node_executor executor_of(node_workers& workers) noexcept;
+
+struct initiate_allocation {
+  template <typename Handler>
+  void operator()(Handler&& handler, pool_core* pool, const request& what) const {
+    start_allocation(*pool, what, allocation_handler(std::forward<Handler>(handler)));
+  }
+};
+
+template <typename Result>
+struct submit_signature {
+  using type = void(std::exception_ptr, Result);
+};
+template <>
+struct submit_signature<void> {
+  using type = void(std::exception_ptr);
+};
+
+/// What a function gave: its result or its exception.
+template <typename Result>
+struct outcome {
+  std::exception_ptr error;
+  std::optional<Result> value;
+
+  template <typename Function>
+  void capture(Function& function) noexcept {
+    try {
+      value.emplace(function());
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  template <typename Handler>
+  void deliver(Handler&& handler) {
+    std::forward<Handler>(handler)(error, value ? std::move(*value) : Result());
+  }
+  Result take() {
+    if (error) {
+      std::rethrow_exception(error);
+    }
+    return std::move(*value);
+  }
+};
+template <>
+struct outcome<void> {
+  std::exception_ptr error;
+
+  template <typename Function>
+  void capture(Function& function) noexcept {
+    try {
+      function();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  template <typename Handler>
+  void deliver(Handler&& handler) {
+    std::forward<Handler>(handler)(error);
+  }
+  void take() const {
+    if (error) {
+      std::rethrow_exception(error);
+    }
+  }
+};
+
+/// The error that a function dropped by a shutdown completes with.
+[[nodiscard]] std::exception_ptr shut_down_error() noexcept;
+
+/// A submitted function on its way through the queue, with the handler that waits for its outcome.
+template <typename Function, typename Handler>
+class submit_job {
+  using result = std::invoke_result_t<Function&>;
+  using executor = boost::asio::associated_executor_t<Handler, node_executor>;
+
+ public:
+  submit_job(Function function, Handler handler, const node_executor& fallback)
+      : function_(std::move(function)),
+        work_(boost::asio::make_work_guard(boost::asio::get_associated_executor(handler, fallback))),
+        handler_(std::move(handler)) {}
+
+  void operator()() {
+    outcome<result> done;
+    {
+      Function run(std::move(function_));  // destroyed here, on the worker, before the handler hears of it
+      done.capture(run);
+    }
+    boost::asio::dispatch(work_.get_executor(), completion{std::move(handler_), std::move(done)});
+  }
+
+  // Instead of operator(), when the pool shuts down first.
+  void abandon() {
+    outcome<result> done;
+    done.error = shut_down_error();
+    completion complete{std::move(handler_), std::move(done)};
+    if constexpr (std::is_same_v<executor, node_executor>) {
+      complete();  // its executor is the one that is going away
+    } else {
+      boost::asio::dispatch(work_.get_executor(), std::move(complete));
+    }
+  }
+
+ private:
+  struct completion {
+    Handler handler;
+    outcome<result> done;
+    void operator()() { done.deliver(std::move(handler)); }
+  };
+
+  Function function_;
+  boost::asio::executor_work_guard<executor> work_;  // the caller's context must not run dry meanwhile
+  Handler handler_;
+};
+
+struct initiate_submit {
+  template <typename Handler, typename Function>
+  void operator()(Handler&& handler, pool_core* pool, node_id node, Function&& function) const {
+    using job_type = submit_job<std::decay_t<Function>, std::decay_t<Handler>>;
+    try {
+      node_workers& workers = workers_of(*pool, node);
+      enqueue_function(workers, job_type(std::forward<Function>(function), std::forward<Handler>(handler),
+                                         executor_of(workers)));
+    } catch (const error&) {
+      // Only workers_of() throws this, so the handler is still ours. It must not run inside this call.
+      fail_later(std::forward<Handler>(handler), std::current_exception(),
+                 std::type_identity<std::invoke_result_t<std::decay_t<Function>&>>());
+    }
+  }
+
+ private:
+  template <typename Handler, typename Result>
+  static void fail_later(Handler&& handler, std::exception_ptr why, std::type_identity<Result>) {
+    auto executor = boost::asio::get_associated_executor(handler, boost::asio::system_executor());
+    outcome<Result> done;
+    done.error = std::move(why);
+    boost::asio::post(executor, [handler = std::decay_t<Handler>(std::forward<Handler>(handler)),
+                                 done = std::move(done)]() mutable { done.deliver(std::move(handler)); });
+  }
+};
+
+/// Where a blocking caller waits for its one job.
+class wait_point {
+ public:
+  void signal() noexcept;
+  void wait() noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool signalled_ = false;
+};
+
+/// A blocking submit: the job lives on the caller's stack.
+template <typename Function>
+struct waiting_job : job {
+  explicit waiting_job(Function& to_run) : function(to_run) { execute = &execute_here; }
+
+  static void execute_here(job& self, node_workers&, action what) {
+    auto& waiting = static_cast<waiting_job&>(self);
+    if (what == action::run) {
+      waiting.done.capture(waiting.function);
+    } else {
+      waiting.done.error = shut_down_error();
+    }
+    waiting.finished.signal();
+  }
+
+  Function& function;
+  outcome<std::invoke_result_t<Function&>> done;
+  wait_point finished;
+};
+
+template <typename Function>
+auto submit_and_wait(pool_core& pool, node_id node, Function& function) -> std::invoke_result_t<Function&> {
+  node_workers& workers = workers_of(pool, node);
+  if (runs_here(workers)) {
+    return function();
+  }
+  waiting_job<Function> waiting(function);
+  enqueue(workers, waiting);
+  waiting.finished.wait();
+  return waiting.done.take();
+}
+
+}  // namespace numapool::detail
