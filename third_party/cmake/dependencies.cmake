@@ -5,7 +5,7 @@
 #
 # Gives Boost::headers, Threads::Threads, numa::numa; with NUMAPOOL_CLI CLI11::CLI11; with that or NUMAPOOL_TESTS
 # nlohmann_json::nlohmann_json; with NUMAPOOL_TESTS GTest::gtest, GTest::gmock and their _main; with NUMAPOOL_BENCH
-# benchmark::benchmark.
+# benchmark::benchmark. With NUMAPOOL_CLANG_TIDY, clang-tidy runs beside the compiler.
 
 list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
 
@@ -73,4 +73,10 @@ if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   if(NUMAPOOL_CCACHE)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${NUMAPOOL_CCACHE}")
   endif()
+endif()
+
+if(NUMAPOOL_CLANG_TIDY)
+  find_program(NUMAPOOL_CLANG_TIDY_PROGRAM clang-tidy REQUIRED)
+  mark_as_advanced(NUMAPOOL_CLANG_TIDY_PROGRAM)
+  set(CMAKE_CXX_CLANG_TIDY "${NUMAPOOL_CLANG_TIDY_PROGRAM};--quiet")
 endif()
