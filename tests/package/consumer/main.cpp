@@ -34,8 +34,7 @@ int main() {
     refused = problem.code() == numapool::errc::zero_size;
   }
 
-  std::printf("%s: %zu bytes, %zu pages checked, %.0f %% on the node\n", to_string(node).c_str(),
-              memory.size_bytes(), memory.placement().pages_checked,
-              100 * memory.placement().share_on_node);
+  std::printf("%s: %zu bytes, %zu pages checked, %.0f %% on the node\n", to_string(node).c_str(), memory.size_bytes(),
+              memory.placement().pages_checked, 100 * memory.placement().share_on_node);
   return memory.size_bytes() == size_bytes && memory.node_requested() == node && refused ? 0 : 1;
 }
