@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/fake_threads.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <thread>
 #include <utility>
@@ -16,7 +17,7 @@ using base::system_error;
 
 // The mask of the calling thread, where one of the fakes has set it.
 struct simulated_mask {
-  const fake_threads* machine = nullptr;
+  std::uint64_t machine = 0;
   cpu_set cpus;
 };
 thread_local simulated_mask this_threads_mask;
@@ -38,6 +39,11 @@ class fake_threads::fake_thread final : public platform::thread {
   std::size_t index_;
   std::thread running_;
 };
+
+std::uint64_t fake_threads::next_serial() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
 
 void fake_threads::set_allowed(cpu_set cpus) {
   const std::lock_guard lock(mutex_);
@@ -105,7 +111,7 @@ platform::error_code fake_threads::start(const std::string& name, const cpu_set&
     history_.push_back({name, cpus, true});
   }
   std::thread running([this, mask = std::move(mask), body = std::move(body)] {
-    this_threads_mask = {this, mask};
+    this_threads_mask = {serial_, mask};
     body();
   });
   started = std::make_unique<fake_thread>(*this, index, std::move(running));
@@ -118,7 +124,7 @@ void fake_threads::note_joined(std::size_t index) {
 }
 
 cpu_set fake_threads::current_mask() const {
-  if (this_threads_mask.machine == this) {
+  if (this_threads_mask.machine == serial_) {
     return this_threads_mask.cpus;
   }
   const std::lock_guard lock(mutex_);
@@ -136,7 +142,7 @@ platform::error_code fake_threads::set_affinity(const cpu_set& cpus) {
   if (mask.empty()) {
     return system_error(EINVAL);
   }
-  this_threads_mask = {this, mask};
+  this_threads_mask = {serial_, mask};
   return {};
 }
 

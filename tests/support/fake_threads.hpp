@@ -54,9 +54,11 @@ class fake_threads final : public platform::threads {
 
  private:
   class fake_thread;
+  static std::uint64_t next_serial();
   [[nodiscard]] cpu_set current_mask() const;
   void note_joined(std::size_t index);
 
+  const std::uint64_t serial_ = next_serial();  // an address may be used again
   mutable std::mutex mutex_;
   cpu_set allowed_;
   const std::map<cpu_id, node_id> node_of_cpu_;
