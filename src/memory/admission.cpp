@@ -137,7 +137,7 @@ failure check_machine(const platform::files& files, const topology& nodes, const
 }
 
 failure check_cgroups(const platform::files& files, const admission_request& wanted) {
-  for (const topology_room::memory_limit& limit : topology_room::memory_limits(files)) {
+  for (const cgroup::memory_limit& limit : cgroup::memory_limits(files)) {
     const std::uint64_t reserve = wanted.reserve_bytes.value_or(default_reserve_bytes(limit.limit_bytes));
     const std::uint64_t used = less(limit.usage_bytes, limit.reclaimable_bytes);
     const std::uint64_t usable = less(limit.limit_bytes, used + reserve + admitted().total());
