@@ -31,6 +31,9 @@ struct topology_facts {
 /// The distance that the node's firmware gives; empty when it gives none.
 [[nodiscard]] std::optional<std::uint32_t> distance_to(const node_info& from, node_id to) noexcept;
 
+/// "the memory of nodes 0-1", "no memory".
+[[nodiscard]] std::string usable_memory(const topology_facts& machine);
+
 [[nodiscard]] nlohmann::ordered_json topology_json(const topology_facts& machine);
 [[nodiscard]] std::string topology_text(const topology_facts& machine);
 /// A complete SVG document that follows the viewer's light or dark preference.

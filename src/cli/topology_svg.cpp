@@ -182,19 +182,38 @@ struct section {
 
 std::vector<section> sections_of(const topology_facts& machine) {
   std::vector<section> sections{
-      {"Nodes with CPUs", {}}, {"Memory only", {}}, {"Memory of GPUs", {}}, {"Empty", {}}};
+      {"Nodes with CPUs", {}}, {"Memory only", {}}, {"Memory of GPUs", {}}};
   for (const node_info& node : machine.nodes) {
-    std::size_t place = 3;
     if (node.gpu_pci_address) {
-      place = 2;
+      sections[2].nodes.push_back(&node);
     } else if (!node.cpus.empty()) {
-      place = 0;
+      sections[0].nodes.push_back(&node);
     } else if (node.memory_bytes != 0) {
-      place = 1;
+      sections[1].nodes.push_back(&node);
     }
-    sections[place].nodes.push_back(&node);
   }
   return sections;
+}
+
+// Nodes with neither CPUs nor memory need no cards; machines with GPU memory can have dozens of
+// them.
+int draw_empty_nodes(std::string& out, const topology_facts& machine, int y) {
+  node_set empty;
+  for (const node_info& node : machine.nodes) {
+    if (!node.gpu_pci_address && node.cpus.empty() && node.memory_bytes == 0) {
+      empty.insert(node.id);
+    }
+  }
+  if (empty.empty()) {
+    return y;
+  }
+  out += text_at(margin, y + 12, "section", "Neither CPUs nor memory");
+  y += 32;
+  for (const std::string& line : wrap_list(empty.to_list(), 120)) {
+    out += text_at(margin, y, "list", line);
+    y += line_height;
+  }
+  return y + 8;
 }
 
 // Draws one section's cards in rows of equal height; returns the y below it.
@@ -276,12 +295,11 @@ int draw_distances(std::string& out, const topology_facts& machine, int y, int& 
 }
 
 int draw_heading(std::string& out, const topology_facts& machine) {
-  out += text_at(margin, margin + 18, "title", "NUMA nodes of this machine");
-  const std::string nodes = machine.allowed_nodes.to_list();
+  out += text_at(margin, margin + 18, "title", "NUMA nodes");
   std::string line =
       std::to_string(machine.nodes.size()) + (machine.nodes.size() == 1 ? " node, " : " nodes, ") +
       cpu_count(machine.online_cpus) + " online; this process may use " +
-      cpu_count(machine.allowed_cpus) + " and memory of nodes " + (nodes.empty() ? "none" : nodes);
+      cpu_count(machine.allowed_cpus) + " and " + usable_memory(machine);
   if (machine.source == topology_source::synthetic) {
     line += "; the kernel lists no nodes";
   }
@@ -300,6 +318,7 @@ std::string topology_svg(const topology_facts& machine) {
       y = draw_section(body, what, y);
     }
   }
+  y = draw_empty_nodes(body, machine, y);
   y = draw_distances(body, machine, y, width);
   for (const std::string& warning : machine.warnings) {
     body += text_at(margin, y + 12, "warning", "warning: " + warning);
@@ -310,7 +329,7 @@ std::string topology_svg(const topology_facts& machine) {
   out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
       << "\" viewBox=\"0 0 " << width << " " << height << "\" role=\"img\">\n"
-      << "<title>NUMA nodes of this machine</title>\n"
+      << "<title>NUMA nodes</title>\n"
       << style << box(0, 0, width, height, "page", 0) << body << "</svg>\n";
   return out.str();
 }

@@ -22,10 +22,8 @@ std::string summary(const topology_facts& machine) {
   std::string text = counted(machine.nodes.size(), "node") + ", " +
                      std::to_string(machine.cpu_nodes) + " with CPUs; " +
                      counted(machine.online_cpus.size(), "CPU") + " online\n";
-  const std::string nodes = machine.allowed_nodes.to_list();
-  const std::string cpus = machine.allowed_cpus.to_list();
-  text += "this process may use CPUs " + (cpus.empty() ? "none" : cpus) + " and memory of nodes " +
-          (nodes.empty() ? "none" : nodes) + "\n";
+  text += "this process may use " + counted(machine.allowed_cpus.size(), "CPU") + " and " +
+          usable_memory(machine) + "\n";
   if (machine.cpu_quota) {
     text += "its cgroups allow the time of " + format_fixed(*machine.cpu_quota, 2) + " CPUs\n";
   }
@@ -33,6 +31,12 @@ std::string summary(const topology_facts& machine) {
     text += "the kernel lists no nodes: node 0 stands for the whole machine\n";
   }
   return text;
+}
+
+// Of a machine whose CPUs are all usable, the second list would only repeat the first.
+std::string usable_cell(const node_info& node) {
+  const bool all = !node.cpus.empty() && node.usable_cpus == node.cpus;
+  return all ? "all" : listed(node.usable_cpus.to_list());
 }
 
 std::string kind_cell(const node_info& node) {
@@ -68,7 +72,7 @@ std::string node_table(const topology_facts& machine) {
   table.add_column("huge pages free", align::left);
   for (const node_info& node : machine.nodes) {
     table.add_row({std::to_string(node.id.value()), kind_cell(node), listed(node.cpus.to_list()),
-                   listed(node.usable_cpus.to_list()), memory_cell(node),
+                   usable_cell(node), memory_cell(node),
                    node.memory_bytes == 0 ? "-" : format_bytes(node.free_bytes),
                    huge_pages_cell(node)});
   }
