@@ -58,6 +58,8 @@ class threads {
   virtual error_code set_affinity(const cpu_set& cpus) = 0;
   /// The mask of the process's main thread.
   virtual error_code get_process_affinity(cpu_set& cpus) const = 0;
+  /// set_mempolicy(MPOL_DEFAULT) for the calling thread: its own node first, whatever the process inherited.
+  virtual error_code use_default_memory_policy() = 0;
   /// getcpu(2), by the system call: the node is the kernel's own word.
   virtual error_code current_cpu(cpu_id& cpu, node_id& node) const = 0;
   /// Changes in the child after a fork, and only then.
@@ -95,12 +97,16 @@ class memory {
   virtual error_code touch(std::byte* data, std::size_t size_bytes, std::size_t step_bytes) = 0;
   /// mlock2(MLOCK_ONFAULT): pages lock as they become resident.
   virtual error_code lock_on_fault(std::byte* data, std::size_t size_bytes) = 0;
+  /// RLIMIT_MEMLOCK, soft; UINT64_MAX when there is none.
+  [[nodiscard]] virtual std::uint64_t lock_limit_bytes() const noexcept = 0;
   /// move_pages(2) as a query: for each address the node, or a negative errno (-ENOENT: not resident).
   virtual error_code query_nodes(std::span<void* const> addresses, std::span<int> nodes) const = 0;
   /// get_mempolicy(2) with MPOL_F_NODE | MPOL_F_ADDR: the node of a resident page.
   virtual error_code query_node(const std::byte* address, int& node) const = 0;
-  /// Bytes of the range in huge pages: PAGEMAP_SCAN (Linux 6.7), else smaps.
-  virtual error_code query_huge_bytes(const std::byte* data, std::size_t size_bytes, std::size_t& huge_bytes) const = 0;
+  /// Bytes of the range that are in huge pages, by PAGEMAP_SCAN (Linux 6.7; ENOTTY before): microseconds a GiB.
+  virtual error_code scan_huge_bytes(const std::byte* data, std::size_t size_bytes, std::size_t& huge_bytes) const = 0;
+  /// The same from /proc/self/smaps: walks the page tables of every mapping below the range.
+  virtual error_code read_huge_bytes(const std::byte* data, std::size_t size_bytes, std::size_t& huge_bytes) const = 0;
 };
 
 /// The four together. They outlive everything that holds a reference.
