@@ -4,13 +4,13 @@
 // A machine as plain values, and its three renderings. The renderings are pure: they read nothing
 // but their argument. Threads: values and free functions; safe.
 
-#include <numapool/topology.hpp>
-
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <numapool/topology.hpp>
 
 namespace numapool::cli {
 
