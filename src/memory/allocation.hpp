@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The life of one request (src/README.md), as steps that the pool calls on threads of its choice. Knows no threads.
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+
+#include <numapool/buffer.hpp>
+#include <numapool/error.hpp>
+#include <numapool/topology.hpp>
+
+#include "memory/admission.hpp"
+#include "memory/buffer_state.hpp"
+#include "platform/platform.hpp"
+
+namespace numapool::memory {
+
+/// Who will fill the buffer.
+struct worker_facts {
+  node_id node;          // theirs; unknown: they are not pinned
+  unsigned count = 0;
+  bool pinned = false;   // every one of them runs on its node's CPUs only
+};
+
+/// Threads: prepare() and finish() alone; populate() of different pieces on any number of threads between the two. The
+/// destructor of one that was not taken undoes everything.
+class allocation {
+ public:
+  /// `what.node` is resolved: a node that exists, or unknown on the plain routes.
+  allocation(platform::platform& machine, const topology& nodes, const request& what, numapool::route route,
+             const worker_facts& workers, std::optional<std::size_t> reserve_bytes);
+
+  /// Checks the options without touching anything: zero_size, size_overflow, unknown_node, node_not_allowed,
+  /// invalid_option.
+  [[nodiscard]] static failure validate(const topology& nodes, const request& what, numapool::route route,
+                                        std::size_t page_size_bytes);
+
+  /// Plans the pin, admits, maps, binds. On an error nothing is left.
+  [[nodiscard]] failure prepare();
+  [[nodiscard]] std::size_t piece_count() const noexcept;
+  /// Makes one piece resident.
+  [[nodiscard]] failure populate(std::size_t piece);
+  /// Finds what is not resident, verifies, pins. On an error the caller drops the allocation.
+  [[nodiscard]] failure finish();
+  [[nodiscard]] buffer take();
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  [[nodiscard]] failure plan_pin();
+  [[nodiscard]] failure plan_cuda_pin();
+  [[nodiscard]] failure admit();
+  [[nodiscard]] failure check_huge_page_pool();
+  [[nodiscard]] failure map();
+  void advise_page_kind();
+  [[nodiscard]] failure lock();
+  [[nodiscard]] failure bind();
+  [[nodiscard]] failure touch_piece(std::byte* data, std::size_t size_bytes);
+  [[nodiscard]] failure populate_call(std::byte* data, std::size_t size_bytes);
+  void note_page_kind();
+  [[nodiscard]] failure verify();
+  [[nodiscard]] failure verify_once(verify_policy how);
+  [[nodiscard]] failure register_with_cuda();
+  [[nodiscard]] failure lock_instead(const failure& cuda);
+  [[nodiscard]] failure fail(errc code, operation step, std::string message,
+                             boost::system::error_code cause = {}) const;
+  [[nodiscard]] std::size_t mapped_bytes() const noexcept { return state_->mapped.size_bytes; }
+  [[nodiscard]] bool is_strict() const noexcept { return what_.bind == bind_policy::strict; }
+
+  // Constant after construction.
+  platform::platform& machine_;
+  const topology& nodes_;
+  const request what_;
+  const worker_facts workers_;
+  const std::optional<std::size_t> reserve_bytes_;
+  const std::size_t base_page_bytes_;
+
+  // Set by prepare(), then constant.
+  std::size_t huge_page_bytes_ = 0;   // of hugetlb or THP; 0: base pages
+  bool is_hugetlb_ = false;
+  bool populate_by_call_ = false;
+  std::size_t piece_bytes_ = 0;
+  node_id memory_node_;               // where the memory is to come from
+  pin_kind pin_plan_ = pin_kind::none;
+  int cuda_device_ = -1;
+  std::size_t chunk_bytes_ = 0;
+
+  std::unique_ptr<buffer_state> state_;
+  admission_ticket ticket_;
+  clock::time_point started_;
+  clock::time_point populate_started_;
+};
+
+}  // namespace numapool::memory

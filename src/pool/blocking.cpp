@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/blocking.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "memory/buffer_state.hpp"
+
+namespace numapool::detail {
+namespace {
+
+buffer refused(const request& what, errc code, const char* message) {
+  return memory::buffer_state::to_buffer(std::make_unique<memory::buffer_state>(
+      failure{code, operation::start_workers, what.node, what.size_bytes, {}, message}));
+}
+
+}  // namespace
+
+buffer allocate_and_wait(pool_core& pool, const request& what, numapool::route route) {
+  if (pool.is_forked_child()) {
+    return refused(what, errc::forked_child,
+                   "the pool's threads stayed in the parent process: make a worker_pool of the child's own");
+  }
+  if (pool.is_worker()) {
+    return refused(what, errc::called_from_worker,
+                   "allocate() was called on a worker, which could wait for itself: use async_allocate()");
+  }
+  buffer result;
+  wait_point done;
+  pool.start(what, route, allocation_handler([&](boost::system::error_code, buffer delivered) {
+               result = std::move(delivered);
+               done.signal();
+             }));
+  done.wait();
+  return result;
+}
+
+}  // namespace numapool::detail

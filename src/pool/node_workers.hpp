@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One node's threads, the functions queued for them, and the large works that they share piece by piece.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/execution_context.hpp>
+
+#include <numapool/detail/node_executor.hpp>
+#include <numapool/error.hpp>
+#include <numapool/node.hpp>
+#include <numapool/worker_pool.hpp>
+
+#include "base/mutex.hpp"
+#include "platform/platform.hpp"
+
+namespace numapool::detail {
+
+/// Work in pieces that any number of workers take. Owned by whoever made it; the workers let go of it before
+/// finished() is called.
+class piecewise_work {
+ public:
+  virtual ~piecewise_work() = default;
+  /// Runs one piece. False: leave the rest.
+  virtual bool run_piece(std::size_t piece) noexcept = 0;
+  /// All pieces that were begun have ended. Called once, on the worker that ended the last; may destroy the work.
+  virtual void finished() noexcept = 0;
+
+ private:
+  friend class node_workers;
+  // Guarded by the workers' mutex.
+  std::size_t next_ = 0;
+  std::size_t count_ = 0;
+  std::size_t running_ = 0;
+  std::uint64_t passed_over_ = 0;
+};
+
+struct workers_options {
+  node_id node;                // unknown: not pinned
+  cpu_set cpus;                // where they run; empty: where the process may
+  unsigned wanted = 1;
+  std::function<void(const std::string& line)> log;
+};
+
+/// Threads: every member may be called by any thread.
+class node_workers {
+ public:
+  node_workers(platform::platform& machine, boost::asio::execution_context& context, workers_options options);
+  /// Requires: stopped and joined, or never started (checked, aborts).
+  ~node_workers();
+  node_workers(const node_workers&) = delete;
+  node_workers& operator=(const node_workers&) = delete;
+
+  /// Starts all threads; at once when they run already. A refused thread is fewer threads; none at all is errc::no_workers,
+  /// and the next call tries again. errc::pool_shut_down after stop().
+  [[nodiscard]] failure start();
+  /// Takes no more; drops what is queued. Threads end when the works they share have ended.
+  void stop() noexcept;
+  void join() noexcept;
+
+  [[nodiscard]] job& acquire();
+  void recycle(job& unused) noexcept;
+  void enqueue(job& ready) noexcept;
+  /// Shares `work` of `pieces` > 0 among the workers. Call it on a worker: works added by others could come after stop().
+  void share(piecewise_work& work, std::size_t pieces);
+  [[nodiscard]] bool runs_here() const noexcept;
+  /// Returns at a moment when nothing is queued, running or shared.
+  void wait_idle();
+
+  [[nodiscard]] node_id node() const noexcept { return options_.node; }
+  [[nodiscard]] boost::asio::execution_context& context() const noexcept { return context_; }
+  [[nodiscard]] node_executor executor() noexcept { return {*this, false}; }
+  [[nodiscard]] unsigned running() const;
+  [[nodiscard]] bool all_pinned() const;
+  void add_to(node_stats& stats) const;  ///< all fields but the allocations
+
+ private:
+  class job_queue {
+   public:
+    [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    void push(job& added) noexcept;
+    job& pop() noexcept;
+
+   private:
+    job* first_ = nullptr;
+    job* last_ = nullptr;
+    std::size_t size_ = 0;
+  };
+
+  void start_thread() NUMAPOOL_REQUIRES(mutex_);
+  void run() noexcept;
+  void check_pinning();
+  [[nodiscard]] bool run_one(base::lock_guard& lock) NUMAPOOL_REQUIRES(mutex_);
+  void run_job(base::lock_guard& lock) NUMAPOOL_REQUIRES(mutex_);
+  void run_piece(base::lock_guard& lock, piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);
+  [[nodiscard]] piecewise_work* next_work() NUMAPOOL_REQUIRES(mutex_);
+  [[nodiscard]] bool has_piece() const NUMAPOOL_REQUIRES(mutex_);
+  [[nodiscard]] bool is_idle() const NUMAPOOL_REQUIRES(mutex_);
+
+  // Constant after construction.
+  platform::platform& machine_;
+  boost::asio::execution_context& context_;
+  const workers_options options_;
+
+  mutable base::mutex mutex_;
+  std::condition_variable work_to_do_;
+  std::condition_variable idle_;
+  job_queue queue_ NUMAPOOL_GUARDED_BY(mutex_);
+  job* unused_ NUMAPOOL_GUARDED_BY(mutex_) = nullptr;
+  std::size_t unused_count_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
+  std::vector<piecewise_work*> shared_ NUMAPOOL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<platform::thread>> threads_ NUMAPOOL_GUARDED_BY(mutex_);
+  unsigned busy_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
+  unsigned pinned_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
+  unsigned checked_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
+  bool is_stopping_ NUMAPOOL_GUARDED_BY(mutex_) = false;
+  bool piece_is_next_ NUMAPOOL_GUARDED_BY(mutex_) = false;
+  boost::system::error_code start_error_ NUMAPOOL_GUARDED_BY(mutex_);
+  std::uint64_t jobs_done_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace numapool::detail

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/pool_core.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <numapool/device.hpp>
+
+#include "base/check.hpp"
+#include "base/failures.hpp"
+#include "device/device_node.hpp"
+#include "memory/allocation.hpp"
+#include "memory/buffer_state.hpp"
+#include "pool/allocation_task.hpp"
+
+namespace numapool::detail {
+namespace {
+
+constexpr unsigned workers_max = 16;  // above that registering is the longer part (public measurements, README)
+
+}  // namespace
+
+pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology> nodes,
+                     const worker_pool_options& options)
+    : machine_(machine),
+      nodes_(std::move(nodes)),
+      options_(options),
+      process_generation_(machine.threads.process_generation()) {
+  const auto options_for = [this](node_id node, const cpu_set& cpus, std::size_t usable) {
+    return workers_options{node, cpus, options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
+                           [this](const std::string& line) { log(line); }};
+  };
+  for (const node_info& node : nodes_->nodes()) {
+    if (!node.usable_cpus.empty()) {
+      groups_.emplace(node.id, std::make_unique<group>(machine_, context_,
+                                                       options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
+    }
+  }
+  unpinned_ = std::make_unique<group>(machine_, context_,
+                                      options_for(node_id::unknown, {}, nodes_->allowed_cpus().size()));
+}
+
+pool_core::~pool_core() {
+  shutdown();
+  context_.end();
+}
+
+bool pool_core::is_forked_child() const noexcept {
+  return machine_.threads.process_generation() != process_generation_;
+}
+
+unsigned pool_core::default_workers(std::size_t usable_cpus) const noexcept {
+  std::size_t wanted = std::min<std::size_t>(usable_cpus, workers_max);
+  if (const auto quota = nodes_->cpu_quota()) {
+    wanted = std::min(wanted, static_cast<std::size_t>(std::max(*quota, 1.0)));
+  }
+  return static_cast<unsigned>(std::max<std::size_t>(wanted, 1));
+}
+
+failure pool_core::find_workers(node_id node, node_workers*& workers) {
+  if (is_forked_child()) {
+    return {errc::forked_child, operation::start_workers, node, 0, {},
+            "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
+  }
+  if (nodes_->find(node) == nullptr) {
+    return {errc::unknown_node, operation::resolve, node, 0, {},
+            "asked for " + to_string(node) + ", which this machine has not"};
+  }
+  const auto entry = groups_.find(nodes_->nearest_usable_node(node));
+  if (entry == groups_.end()) {
+    return {errc::no_workers, operation::start_workers, node, 0, {},
+            "this process may run on no CPU of any node (allowed: \"" + nodes_->allowed_cpus().to_list() + "\")"};
+  }
+  return start_group(*entry->second, workers);
+}
+
+failure pool_core::find_unpinned_workers(node_workers*& workers) {
+  if (is_forked_child()) {
+    return find_workers(node_id::unknown, workers);  // says why
+  }
+  return start_group(*unpinned_, workers);
+}
+
+failure pool_core::start_group(group& starting, node_workers*& workers) {
+  failure why = starting.workers.start();
+  if (!why) {
+    workers = &starting.workers;
+  }
+  return why;
+}
+
+failure pool_core::node_of_device(int device, node_id& node) {
+  std::string text;
+  if (const auto error = machine_.registrar.pci_address(device, text)) {
+    return {errc::unknown_device, operation::resolve, node_id::unknown, 0, error,
+            "nothing here can say where CUDA device " + std::to_string(device) + " is: " + error.message() +
+                "; name the node instead"};
+  }
+  boost::system::error_code error;
+  const pci_address address = pci_address::parse(text, error);
+  node = error ? node_id::unknown : device::find_node(machine_.files, *nodes_, address).node;
+  if (node.is_unknown()) {
+    return {errc::unknown_node, operation::resolve, node, 0, error,
+            "the kernel does not say on which node CUDA device " + std::to_string(device) + " (" + text +
+                ") is; name the node instead"};
+  }
+  return {};
+}
+
+failure pool_core::resolve(const request& what, numapool::route route, target& found) {
+  found.what = what;
+  found.route = route;
+  if (route == numapool::route::node_workers && what.node.is_unknown() && what.device) {
+    if (failure why = node_of_device(*what.device, found.what.node)) {
+      why.size_bytes = what.size_bytes;
+      return why;
+    }
+  }
+  failure why = memory::allocation::validate(*nodes_, found.what, route, machine_.memory.page_size_bytes());
+  if (!why) {
+    why = route == numapool::route::node_workers ? find_workers(found.what.node, found.workers)
+                                                 : find_unpinned_workers(found.workers);
+    why.size_bytes = what.size_bytes;
+  }
+  return why;
+}
+
+void pool_core::start(const request& what, numapool::route route, allocation_handler handler) {
+  std::make_shared<allocation_task>(*this, what, route, std::move(handler))->start();
+}
+
+bool pool_core::is_worker() const noexcept {
+  return unpinned_->workers.runs_here() ||
+         std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->workers.runs_here(); });
+}
+
+allocation_counts& pool_core::counts_of(const node_workers& workers) noexcept {
+  const auto entry = groups_.find(workers.node());
+  return entry == groups_.end() ? unpinned_->counts : entry->second->counts;
+}
+
+void pool_core::log(const std::string& line) {
+  if (options_.log != nullptr) {
+    const base::lock_guard lock(log_mutex_);
+    options_.log(line.c_str());
+  }
+}
+
+pool_stats pool_core::stats() const {
+  pool_stats all;
+  const auto add = [&all](const group& of) {
+    node_stats& stats = all.nodes.emplace_back();
+    of.workers.add_to(stats);
+    stats.allocations_done = of.counts.done.load(std::memory_order_relaxed);
+    stats.allocations_failed = of.counts.failed.load(std::memory_order_relaxed);
+    stats.allocations_waiting = of.counts.waiting.load(std::memory_order_relaxed);
+  };
+  for (const auto& entry : groups_) {
+    add(*entry.second);
+  }
+  add(*unpinned_);
+  const memory::buffer_totals totals = memory::current_totals();
+  all.buffers_live = totals.buffers_live;
+  all.bytes_mapped = totals.bytes_mapped;
+  all.bytes_registered = totals.bytes_registered;
+  all.release_failures = totals.release_failures;
+  return all;
+}
+
+// Twice: an allocation that names a device starts on one node's workers and goes on on another's.
+void pool_core::drain() {
+  if (is_worker()) {
+    base::raise({errc::called_from_worker, operation::none, node_id::unknown, 0, {},
+                 "drain() was called on a worker, which would wait for itself"});
+  }
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const auto& entry : groups_) {
+      entry.second->workers.wait_idle();
+    }
+    unpinned_->workers.wait_idle();
+  }
+}
+
+void pool_core::shutdown() noexcept {
+  if (is_forked_child()) {
+    return;
+  }
+  NUMAPOOL_CHECK(!is_worker());
+  for (const auto& entry : groups_) {
+    entry.second->workers.stop();
+  }
+  unpinned_->workers.stop();
+  for (const auto& entry : groups_) {
+    entry.second->workers.join();
+  }
+  unpinned_->workers.join();
+}
+
+// What the public templates call.
+
+void start_allocation(pool_core& pool, const request& what, allocation_handler handler) {
+  pool.start(what, numapool::route::node_workers, std::move(handler));
+}
+
+node_workers& workers_of(pool_core& pool, node_id node) {
+  node_workers* workers = nullptr;
+  if (failure why = pool.find_workers(node, workers)) {
+    base::raise(std::move(why));
+  }
+  return *workers;
+}
+
+std::exception_ptr shut_down_error() noexcept {
+  return std::make_exception_ptr(error({errc::pool_shut_down, operation::none, node_id::unknown, 0, {},
+                                        "the pool shut down before the function ran"}));
+}
+
+void wait_point::signal() noexcept {
+  // Under the lock: the waiter may destroy this as soon as it sees the flag.
+  const std::lock_guard lock(mutex_);
+  signalled_ = true;
+  changed_.notify_one();
+}
+
+void wait_point::wait() noexcept {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return signalled_; });
+}
+
+}  // namespace numapool::detail

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the cgroups of this process allow it: CPUs, nodes, CPU time and memory.
+
+#include "platform/platform.hpp"
+#include "topology/kernel_files.hpp"
+
+#include <numapool/node.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace numapool::cgroup {
+
+/// The cpuset controller's sets; empty where no cpuset is configured, mounted or readable.
+struct cpuset {
+  std::optional<cpu_set> cpus;
+  std::optional<node_set> nodes;
+};
+
+/// The innermost configured level rules, as the kernel cuts every level by its parent. Unreadable
+/// files warn.
+[[nodiscard]] cpuset read_cpuset(const platform::files& files, const kernel_files& reader);
+
+/// CPUs' worth of time: the smallest quota of this process's cgroup and its ancestors; empty when
+/// unlimited.
+[[nodiscard]] std::optional<double> read_cpu_quota(const platform::files& files,
+                                                   const kernel_files& reader);
+
+/// A cgroup of this process that limits its memory.
+struct memory_limit {
+  std::string path;               ///< the cgroup's folder, to name it in messages
+  std::uint64_t limit_bytes = 0;  ///< memory.max; version 1: memory.limit_in_bytes
+  std::uint64_t usage_bytes = 0;  ///< memory.current; version 1: memory.usage_in_bytes
+  std::uint64_t reclaimable_bytes =
+      0;  ///< file cache within the usage, which the kernel drops first
+};
+
+/// The limits on this process's memory at this moment, from its own cgroup outwards; every one of
+/// them holds. Levels without a limit, and files that cannot be read, are left out. Cost: a few
+/// small files a level.
+[[nodiscard]] std::vector<memory_limit> memory_limits(const platform::files& files);
+
+}  // namespace numapool::cgroup
