@@ -26,7 +26,8 @@ namespace numapool {
 enum class page_policy : std::uint8_t { automatic, base, thp, huge_2mib, huge_1gib };
 enum class page_kind : std::uint8_t { base, thp, hugetlb };
 
-/// How to keep the memory from moving. `automatic` is CUDA, else mlock, else none, and says which.
+/// How to keep the memory from moving. `automatic` is CUDA where there is a usable one (whose refusal is then an error,
+/// unless it cannot register memory at all), else mlock, else none; the result says which and why.
 enum class pin_policy : std::uint8_t { automatic, cuda, mlock, none };
 enum class pin_kind : std::uint8_t { none, cuda, mlock };
 /// What carried the pin out: the CUDA runtime library, the CUDA driver library alone, or mlock2(2).

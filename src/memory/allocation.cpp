@@ -175,7 +175,7 @@ failure allocation::check_huge_page_pool() {
     return {};
   }
   const std::size_t wanted = round_up(what_.size_bytes, huge_page_bytes_) / huge_page_bytes_;
-  const node_id pool_node = is_strict() || what_.bind == bind_policy::none ? memory_node_ : node_id::unknown;
+  const node_id pool_node = is_strict() ? memory_node_ : node_id::unknown;
   const auto free = free_huge_pages(machine_.files, pool_node, huge_page_bytes_);
   if (!free || *free < wanted) {
     return fail(errc::no_huge_pages, operation::admit,
@@ -426,11 +426,21 @@ failure allocation::register_with_cuda() {
     return {};
   }
   if (failure why = register_all(*state_, cuda_device_, chunk_bytes_)) {
-    return why;
+    const bool can_never_register = why.cause == boost::system::errc::not_supported;
+    return what_.pin == pin_policy::automatic && can_never_register ? lock_instead(why) : why;
   }
   state_->pin.obtained = pin_kind::cuda;
   // A long-term pin may migrate pages first (out of movable zones), so strict is checked where they are now.
   return is_strict() ? verify_once(state_->placement.verified) : failure();
+}
+
+// Some platforms have CUDA and no host registration (801, vllm-omni#6240): there mlock is the best pin to be had.
+failure allocation::lock_instead(const failure& cuda) {
+  state_->pin.via = pin_route::none;
+  state_->pin.error = cuda.cause;
+  state_->pin.reason = "no CUDA pin: " + cuda.message;
+  pin_plan_ = pin_kind::mlock;
+  return lock();
 }
 
 buffer allocation::take() { return buffer_state::to_buffer(std::move(state_)); }

@@ -63,6 +63,7 @@ class allocation {
   [[nodiscard]] failure verify();
   [[nodiscard]] failure verify_once(verify_policy how);
   [[nodiscard]] failure register_with_cuda();
+  [[nodiscard]] failure lock_instead(const failure& cuda);
   [[nodiscard]] failure fail(errc code, operation step, std::string message,
                              boost::system::error_code cause = {}) const;
   [[nodiscard]] std::size_t mapped_bytes() const noexcept { return state_->mapped.size_bytes; }

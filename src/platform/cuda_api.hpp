@@ -51,8 +51,8 @@ struct runtime_api {
   cuda_status (*driver_get_version)(int* version) = nullptr;
 };
 
-// An opaque CUcontext. CUdevice is an int, CUdeviceptr a 64-bit unsigned integer on every platform that we know.
-using driver_context = struct driver_context_object*;
+// A CUcontext is an opaque pointer, a CUdevice an int, a CUdeviceptr a 64-bit unsigned integer on every platform we know.
+using driver_context = void*;
 using driver_device = int;
 using driver_address = unsigned long long;
 
