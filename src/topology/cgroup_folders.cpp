@@ -92,7 +92,7 @@ std::optional<mount> from_mounts(std::string_view line) {
   }
   std::optional<mount> found = as_cgroup_mount(fields[2], fields[3]);
   if (found) {
-    found->root = "/";
+    found->root.assign(1, '/');  // GCC 12 warns of an overlap in the assignment of a literal here
     found->point = unescaped(fields[1]);
   }
   return found;
