@@ -136,7 +136,8 @@ class worker_pool {
 
   [[nodiscard]] pool_stats stats() const;
 
-  /// Returns when everything that was accepted before the call has completed. errc::called_from_worker on a worker.
+  /// Returns when everything that was accepted before the call has completed. errc::called_from_worker on a worker,
+  /// errc::forked_child in a child.
   void drain();
   /// The destructor's first four steps. Idempotent.
   void shutdown() noexcept;
