@@ -64,8 +64,9 @@ enum class route : std::uint8_t { node_workers, plain_gate_off, plain_node_unkno
 /// expression: GCC 12 destroys other aggregate temporaries twice there (GCC bug 98401 and its kin).
 struct request {
   std::size_t size_bytes = 0;  ///< exact; rounded up to whole pages only, never to a power of two
-  node_id node;                ///< the node to place on; unknown: the node of `device`
-  std::optional<int> device;   ///< process-local ordinal of the GPU to register for; also says the node if `node` does not
+  // Each field has its initialiser, so that a designated list that leaves some out is no warning (-Wextra).
+  node_id node = node_id::unknown;           ///< the node to place on; unknown: the node of `device`
+  std::optional<int> device = std::nullopt;  ///< process-local ordinal of the GPU to register for; says the node if `node` does not
   page_policy pages = page_policy::automatic;
   pin_policy pin = pin_policy::automatic;
   bind_policy bind = bind_policy::prefer;

@@ -30,7 +30,7 @@ struct worker_pool_options {
   /// is the longer part: see README, Performance).
   unsigned workers_per_node = 0;
   /// Kept free on a node by admission; empty: 2 % of its memory, at least 512 MiB, never more than an eighth of it.
-  std::optional<std::size_t> reserve_bytes;
+  std::optional<std::size_t> reserve_bytes = std::nullopt;
   /// Called with one line for each thing that degraded and why; empty: nothing. On any thread, not at once on two.
   void (*log)(const char* line) = nullptr;
 };
