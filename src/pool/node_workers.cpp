@@ -181,7 +181,10 @@ void node_workers::share(piecewise_work& work, std::size_t pieces) {
     work.next_ = 0;
     work.count_ = pieces;
   }
-  work_to_do_.notify_all();
+  // The caller goes on with a piece itself; a worker more would find nothing, or take the only piece and leave it idle.
+  for (std::size_t helpers = std::min<std::size_t>(pieces, options_.wanted) - 1; helpers > 0; --helpers) {
+    work_to_do_.notify_one();
+  }
 }
 
 bool node_workers::runs_here() const noexcept { return this_threads_workers == this; }
