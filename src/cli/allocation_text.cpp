@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <cstdio>
 #include <utility>
 
 #include "cli/buffer_facts.hpp"
@@ -13,12 +11,6 @@ namespace {
 
 std::string number(node_id node) {
   return node.is_unknown() ? "?" : std::to_string(node.value());
-}
-
-std::string hexadecimal(std::uintptr_t address) {
-  std::array<char, 2 + 2 * sizeof address + 1> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address));
-  return text.data();
 }
 
 std::string percent(double share) {
@@ -142,7 +134,7 @@ std::string allocation_text(const std::vector<buffer_facts>& buffers) {
     const buffer_facts& buffer = buffers[i];
     const timings& steps = buffer.timings;
     table.add_row({std::to_string(i), number(buffer.node_requested), number(buffer.node_reached),
-                   hexadecimal(buffer.address), format_bytes(buffer.mapped_bytes), pages_cell(buffer),
+                   format_address(buffer.address), format_bytes(buffer.mapped_bytes), pages_cell(buffer),
                    share_cell(buffer.placement), std::string(name(buffer.policy.obtained)), pin_cell(buffer.pin),
                    std::to_string(buffer.workers), seconds(steps.map), seconds(steps.populate), seconds(steps.verify),
                    seconds(steps.register_), seconds(steps.total), rate_cell(buffer)});

@@ -42,7 +42,8 @@ struct allocation_task::beginning {
   void abandon() { task->complete_with(shut_down_failure(task->what_)); }
 };
 
-allocation_task::allocation_task(pool_core& pool, const request& what, numapool::route route, allocation_handler handler)
+allocation_task::allocation_task(pool_core& pool, const request& what, numapool::route route,
+                                 allocation_handler handler)
     : pool_(pool), what_(what), route_(route), handler_(std::move(handler)) {}
 
 // A device's node is asked for on a worker: the question may load and initialise CUDA, which takes seconds.
@@ -155,7 +156,8 @@ void allocation_task::finished() noexcept {
 }
 
 void allocation_task::log_degradations(const buffer& result) const {
-  const std::string whose = to_string(result.node_requested()) + ", " + std::to_string(result.size_bytes()) + " bytes: ";
+  const std::string whose =
+      to_string(result.node_requested()) + ", " + std::to_string(result.size_bytes()) + " bytes: ";
   for (const std::string* reason : {&result.pages().reason, &result.policy().reason, &result.pin().reason}) {
     if (!reason->empty()) {
       pool_.log(whose + *reason);

@@ -33,13 +33,17 @@ pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology
       options_(options),
       process_generation_(machine.threads.process_generation()) {
   const auto options_for = [this](node_id node, const cpu_set& cpus, std::size_t usable) {
-    return workers_options{node, cpus, options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
-                           [this](const std::string& line) { log(line); }};
+    return workers_options{node, cpus,
+                           options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
+                           [this](const std::string& line) {
+                             log(line);
+                           }};
   };
   for (const node_info& node : nodes_->nodes()) {
     if (!node.usable_cpus.empty()) {
-      groups_.emplace(node.id, std::make_unique<group>(machine_, context_,
-                                                       options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
+      groups_.emplace(
+          node.id,
+          std::make_unique<group>(machine_, context_, options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
     }
   }
   unpinned_ = std::make_unique<group>(machine_, context_,
@@ -135,8 +139,9 @@ void pool_core::start(const request& what, numapool::route route, allocation_han
 }
 
 bool pool_core::is_worker() const noexcept {
-  return unpinned_->workers.runs_here() ||
-         std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->workers.runs_here(); });
+  return unpinned_->workers.runs_here() || std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) {
+           return entry.second->workers.runs_here();
+         });
 }
 
 allocation_counts& pool_core::counts_of(const node_workers& workers) noexcept {
