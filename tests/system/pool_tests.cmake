@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Buffers and workers on this kernel.
+add_executable(allocate_scenario allocate_scenario.cpp)
+target_link_libraries(allocate_scenario PRIVATE numapool::numapool numapool_warnings)
+set_target_properties(allocate_scenario PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+
+numapool_add_test(NAME allocate_test LABEL system SOURCES allocate_test.cpp)
+numapool_add_test(NAME fork_test LABEL system SOURCES fork_test.cpp)
+numapool_add_test(NAME real_placement_test LABEL system SOURCES placement_test.cpp)
+target_compile_definitions(real_placement_test PRIVATE ALLOCATE_SCENARIO="$<TARGET_FILE:allocate_scenario>")
+add_dependencies(real_placement_test allocate_scenario)
+numapool_add_test(NAME real_fault_injection_test LABEL system SOURCES fault_injection_test.cpp
+                  LIBS numapool_fakes fake_cuda_files)
