@@ -235,6 +235,12 @@ TEST(CliAllocationText, SaysWhatDegradedAndWhy) {
   EXPECT_THAT(text, testing::Not(HasSubstr("buffer 0:")));
 }
 
+TEST(CliAllocationText, TheSameReasonIsSaidOnce) {
+  const std::string text = allocation_text({degraded_buffer(), good_buffer(), degraded_buffer()});
+  EXPECT_THAT(text, HasSubstr("  buffers 0,2: pages: obtained base"));
+  EXPECT_THAT(allocation_text({degraded_buffer(), degraded_buffer()}), HasSubstr("  all buffers: pin: asked auto"));
+}
+
 TEST(CliErrors, ALibraryErrorBecomesTheDocument) {
   failure why;
   why.code = errc::out_of_node_memory;
