@@ -30,7 +30,7 @@ struct worker_pool_options {
   /// registering is the longer part: see README, Performance).
   unsigned workers_per_node = 0;
   /// Kept free on a node by admission; empty: 2 % of its memory, at least 512 MiB, never more than an eighth of it.
-  std::optional<std::size_t> reserve_bytes;
+  std::optional<std::size_t> reserve_bytes = std::nullopt;
   /// Called with one line for each thing that degraded and why; empty: nothing. On any thread, not at once on two.
   void (*log)(const char* line) = nullptr;
 };
@@ -138,7 +138,8 @@ class worker_pool {
 
   [[nodiscard]] pool_stats stats() const;
 
-  /// Returns when everything that was accepted before the call has completed. errc::called_from_worker on a worker.
+  /// Returns when everything that was accepted before the call has completed. errc::called_from_worker on a worker,
+  /// errc::forked_child in a child.
   void drain();
   /// The destructor's first four steps. Idempotent.
   void shutdown() noexcept;

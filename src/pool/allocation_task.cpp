@@ -101,8 +101,11 @@ void allocation_task::listen_for_cancellation() {
 }
 
 void allocation_task::begin() {
-  if (what_.timeout.count() > 0) {
-    deadline_ = clock::now() + what_.timeout;
+  const clock::time_point now = clock::now();
+  // What the clock cannot express is no limit: milliseconds::max() is a million times longer than the clock's range.
+  if (what_.timeout.count() > 0 &&
+      what_.timeout < std::chrono::floor<std::chrono::milliseconds>(clock::time_point::max() - now)) {
+    deadline_ = now + what_.timeout;
   }
   const memory::worker_facts facts{workers_->node(), workers_->running(), workers_->all_pinned()};
   allocation_.emplace(pool_.machine(), pool_.nodes(), what_, route_, facts, pool_.options().reserve_bytes);

@@ -19,6 +19,11 @@ namespace {
 
 constexpr unsigned workers_max = 16;  // above that registering is the longer part (public measurements, README)
 
+failure forked_child(node_id node) {
+  return {errc::forked_child, operation::start_workers, node, 0, {},
+          "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
+}
+
 }  // namespace
 
 pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology> nodes,
@@ -64,8 +69,7 @@ unsigned pool_core::default_workers(std::size_t usable_cpus) const noexcept {
 
 failure pool_core::find_workers(node_id node, node_workers*& workers) {
   if (is_forked_child()) {
-    return {errc::forked_child, operation::start_workers, node, 0, {},
-            "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
+    return forked_child(node);
   }
   if (nodes_->find(node) == nullptr) {
     return {errc::unknown_node, operation::resolve, node, 0, {},
@@ -175,6 +179,9 @@ pool_stats pool_core::stats() const {
 
 // Twice: an allocation that names a device starts on one node's workers and goes on on another's.
 void pool_core::drain() {
+  if (is_forked_child()) {
+    base::raise(forked_child(node_id::unknown));  // the parent's locks, in whatever state they were
+  }
   if (is_worker()) {
     base::raise({errc::called_from_worker, operation::none, node_id::unknown, 0, {},
                  "drain() was called on a worker, which would wait for itself"});
