@@ -22,7 +22,7 @@ template <typename Set, typename Read>
 std::optional<Set> innermost_set(const std::vector<std::string>& folders, names files, Read read) {
   for (const std::string& folder : folders) {
     for (std::string_view name : files) {
-      const std::optional<Set> set = read(folder + "/" + std::string(name));
+      std::optional<Set> set = read(base::join_path(folder, name));
       if (set && !set->empty()) {
         return set;
       }

@@ -16,6 +16,7 @@
 #include <numapool/topology.hpp>
 
 #include "base/failures.hpp"
+#include "base/text.hpp"
 #include "platform/platform.hpp"
 #include "topology/topology_builder.hpp"
 
@@ -44,7 +45,7 @@ class recording_files final : public platform::files {
     if (!failed) {
       folders_.insert(path);
       for (const std::string& name : names) {
-        listed_.insert(path + "/" + name);
+        listed_.insert(base::join_path(path, name));
       }
     }
     return failed;

@@ -67,8 +67,9 @@ void read_huge_pages(const kernel_files& reader, const std::string& folder, node
     }
     size.remove_suffix(2);
     const auto kilobytes = base::number_after("hugepages-", size);
-    const auto total = reader.number(folder + "/" + name + "/nr_hugepages");
-    const auto free = reader.number(folder + "/" + name + "/free_hugepages");
+    const std::string pool = base::join_path(folder, name);
+    const auto total = reader.number(base::join_path(pool, "nr_hugepages"));
+    const auto free = reader.number(base::join_path(pool, "free_hugepages"));
     if (kilobytes && total && free) {
       node.huge_pages.push_back({std::size_t{*kilobytes} * 1024, *total, *free});
     }
