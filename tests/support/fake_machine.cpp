@@ -169,7 +169,8 @@ void fake_machine::assemble() {
 }
 
 void fake_machine::write_live_files() {
-  files_->set("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", std::to_string(fake_memory::huge_page_bytes) + "\n");
+  files_->set("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+              std::to_string(fake_memory::huge_page_bytes) + "\n");
   files_->set("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
   files_->set_live("/proc/self/numa_maps", [this] { return memory_->numa_maps(); });
   files_->set("/sys/kernel/mm" + huge_folder + "resv_hugepages", "0\n");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A whole simulated machine behind the seam: files, threads, memory and registrar that agree with each other, with every
-// call counted and any of them made to fail. It must outlive the pools and buffers on it, and checks at its end that
-// nothing was left. Threads: safe to share.
+// A whole simulated machine behind the seam: files, threads, memory and registrar that agree with each other, with
+// every call counted and any of them made to fail. It must outlive the pools and buffers on it, and checks at its end
+// that nothing was left. Threads: safe to share.
 
 #include <cstdint>
 #include <memory>

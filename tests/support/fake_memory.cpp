@@ -126,7 +126,8 @@ void fake_memory::forget() {
   mappings_.clear();
 }
 
-// proc(5): a line a mapping, counts in pages of the size at its end. Neighbours that this process really has are left out.
+// proc(5): a line a mapping, counts in pages of the size at its end. Neighbours that this process really has are left
+// out.
 std::string fake_memory::numa_maps() const {
   const std::lock_guard lock(mutex_);
   std::ostringstream text;
@@ -362,7 +363,8 @@ bool fake_memory::fault_huge(books& of, std::size_t index) {
   const auto begin = of.pages.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = begin + static_cast<std::ptrdiff_t>(step);
   node_id from;
-  if (std::any_of(begin, end, [](const page& one) { return one.node.has_value(); }) || !take(of, huge_page_bytes, from)) {
+  if (std::any_of(begin, end, [](const page& one) { return one.node.has_value(); }) ||
+      !take(of, huge_page_bytes, from)) {
     return false;
   }
   std::fill(begin, end, page{from, true});

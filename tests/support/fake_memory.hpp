@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory that is really mapped, so that it can be used, with simulated nodes: which node a page is on, what each node has
-// free, which pages are huge, what is locked. Reports a test failure when the seam's conditions are broken, and where the
-// real kernel would kill the process: OOM under a strict policy, SIGBUS in an empty hugetlb pool.
+// Memory that is really mapped, so that it can be used, with simulated nodes: which node a page is on, what each node
+// has free, which pages are huge, what is locked. Reports a test failure when the seam's conditions are broken, and
+// where the real kernel would kill the process: OOM under a strict policy, SIGBUS in an empty hugetlb pool.
 // Threads: safe to share.
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A registrar that is a list, keeping CUDA's rules: no range twice, limits a call, what was registered is unregistered by
-// its own address. Threads: safe to share.
+// A registrar that is a list, keeping CUDA's rules: no range twice, limits a call, what was registered is unregistered
+// by its own address. Threads: safe to share.
 
 #include <cstddef>
 #include <functional>

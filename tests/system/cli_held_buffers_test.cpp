@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goal: what `allocate --json --hold` says of a buffer is what the kernel says of it to another process: address, bytes,
-// node, residency, lock. Method: this process is the other one, and reads /proc/PID meanwhile.
+// Goal: what `allocate --json --hold` says of a buffer is what the kernel says of it to another process: address,
+// bytes, node, residency, lock. Method: this process is the other one, and reads /proc/PID meanwhile.
 #include <unistd.h>
 
 #include <algorithm>

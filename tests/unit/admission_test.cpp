@@ -70,9 +70,10 @@ TEST(Admission, RefusesMoreThanTheNodeHasAndSaysWhatItHas) {
 
 TEST(Admission, TakesThePageCacheForFree) {
   fake_machine machine(machine_plan::two_nodes());
-  machine.files().set("/sys/devices/system/node/node0/meminfo",
-                      "Node 0 MemTotal: 67108864 kB\nNode 0 MemFree: 2097152 kB\nNode 0 Active(file): 1048576 kB\n"
-                      "Node 0 Inactive(file): 4194304 kB\nNode 0 SReclaimable: 1048576 kB\nNode 0 Active: 9999999 kB\n");
+  machine.files().set(
+      "/sys/devices/system/node/node0/meminfo",
+      "Node 0 MemTotal: 67108864 kB\nNode 0 MemFree: 2097152 kB\nNode 0 Active(file): 1048576 kB\n"
+      "Node 0 Inactive(file): 4194304 kB\nNode 0 SReclaimable: 1048576 kB\nNode 0 Active: 9999999 kB\n");
   const std::size_t usable = 8 * gib - default_reserve_bytes(64 * gib);
   EXPECT_TRUE(fits(machine, ask(node_0, usable)));
   EXPECT_FALSE(fits(machine, ask(node_0, usable + 4096)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: each pin policy on a machine with each way of pinning, or none: what was obtained is said with the reason, limits
-// are named, a lock limit never stops a CUDA pin, and registrations keep blocks and pages whole.
+// Goal: each pin policy on a machine with each way of pinning, or none: what was obtained is said with the reason,
+// limits are named, a lock limit never stops a CUDA pin, and registrations keep blocks and pages whole.
 // Method: the steps of an allocation on simulated machines with a registrar that keeps CUDA's rules.
 
 #include <cerrno>

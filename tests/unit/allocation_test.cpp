@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: on every kind of machine a request ends where its policy says, in resident, pinned pages, and its handle says what
-// was obtained at each step; or it fails with a typed error and nothing is left.
+// Goal: on every kind of machine a request ends where its policy says, in resident, pinned pages, and its handle says
+// what was obtained at each step; or it fails with a typed error and nothing is left.
 // Method: the steps of an allocation on simulated machines. Every test ends with the machine's own check for leftovers.
 
 #include <cerrno>

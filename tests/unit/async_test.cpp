@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: an allocation completes once, on the token's executor, never inside the initiating call, under every Asio token; a
-// result that nobody takes frees itself.
+// Goal: an allocation completes once, on the token's executor, never inside the initiating call, under every Asio
+// token; a result that nobody takes frees itself.
 // Method: pools over simulated machines; coroutines on an io_context that the test runs itself.
 
 #include <atomic>
@@ -307,7 +307,8 @@ TEST(AsyncSubmit, DestroysTheFunctionOnTheWorkerBeforeTheHandlerHears) {
   const auto pool = machine.make_pool();
   struct notes_its_end {
     explicit notes_its_end(fake_machine& of) : machine(&of) {}
-    notes_its_end(notes_its_end&& other) noexcept : machine(std::exchange(other.machine, nullptr)), ended(other.ended) {}
+    notes_its_end(notes_its_end&& other) noexcept
+        : machine(std::exchange(other.machine, nullptr)), ended(other.ended) {}
     notes_its_end& operator=(notes_its_end&&) = delete;
     ~notes_its_end() {
       if (machine != nullptr) {

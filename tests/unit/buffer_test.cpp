@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a handle owns once, moves, frees on any thread and only once, splits by registrations, and looks again on demand.
-// Method: buffers from simulated machines; the machines' books say what is still there.
+// Goal: a handle owns once, moves, frees on any thread and only once, splits by registrations, and looks again on
+// demand. Method: buffers from simulated machines; the machines' books say what is still there.
 
 #include <cstddef>
 #include <thread>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a node's executor is an Asio executor like any other: post, dispatch, defer, strands and timers work over it, equal
-// means the same workers, and a small function costs no heap allocation.
+// Goal: a node's executor is an Asio executor like any other: post, dispatch, defer, strands and timers work over it,
+// equal means the same workers, and a small function costs no heap allocation.
 // Method: pools over simulated machines; a counting operator new for the costs.
 
 #include <array>
@@ -80,7 +80,8 @@ TEST(Executor, IsEqualWhenItNamesTheSameWorkersAndMayBlockAlike) {
   EXPECT_EQ(one, asio::require(possibly, asio::execution::blocking.never));
   EXPECT_EQ(asio::query(one, asio::execution::blocking), asio::execution::blocking.never);
   EXPECT_EQ(asio::query(possibly, asio::execution::blocking), asio::execution::blocking.possibly);
-  EXPECT_EQ(&asio::query(one, asio::execution::context), &asio::query(pool->executor(node_1), asio::execution::context));
+  EXPECT_EQ(&asio::query(one, asio::execution::context),
+            &asio::query(pool->executor(node_1), asio::execution::context));
 }
 
 // Asio's dispatch() leaves `blocking` as the executor has it, and this one's default is never.

@@ -383,8 +383,8 @@ TEST(Pieces, ThatRunWhenTheWorkersAreStoppedAreRunToTheirEnd) {
   EXPECT_THAT(order, ElementsAre("a0", "a1", "a2", "a."));
 }
 
-// The workers that have nothing to do while the last piece runs must hear of its end. Nothing shows from outside whether
-// they went back to sleep before it, so they are given a millisecond, and several tries; a hang is the failure.
+// The workers that have nothing to do while the last piece runs must hear of its end. Nothing shows from outside
+// whether they went back to sleep before it, so they are given a millisecond, and several tries; a hang is the failure.
 TEST(Pieces, LetIdleWorkersEndWhenTheLastOfThemEndsAfterAStop) {
   fake_machine machine(machine_plan::two_nodes());
   using clock = std::chrono::steady_clock;

@@ -43,7 +43,9 @@ class resident_pages {
 
   [[nodiscard]] platform::memory& memory() { return machine_.platform().memory; }
   [[nodiscard]] std::byte* page(std::size_t index) { return mapped_.data + index * 4096; }
-  void move(std::size_t first, std::size_t count, node_id to) { machine_.memory().migrate(page(first), count * 4096, to); }
+  void move(std::size_t first, std::size_t count, node_id to) {
+    machine_.memory().migrate(page(first), count * 4096, to);
+  }
   [[nodiscard]] measured_range range(node_id wanted, std::size_t page_size_bytes = 4096) const {
     return {mapped_.data, mapped_.size_bytes, page_size_bytes, wanted};
   }

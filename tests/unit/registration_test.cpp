@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: ranges that a driver takes, that share no page and cut no block; the right device; a half-done registration leaves
-// nothing, and what a driver does not take back is neither forgotten nor unmapped.
+// Goal: ranges that a driver takes, that share no page and cut no block; the right device; a half-done registration
+// leaves nothing, and what a driver does not take back is neither forgotten nor unmapped.
 // Method: the pure arithmetic in tables, and register_all() on a simulated machine.
 
 #include "memory/registration.hpp"
@@ -31,9 +31,11 @@ TEST(RegistrationLimit, Is2GibOnTheKernelsThatFailLongerPins) {
     const char* release;
     std::size_t limit_bytes;
   } cases[] = {
-      {"6.1.0-18-amd64\n", 64 * gib},  {"6.10.14\n", 64 * gib}, {"6.11.0-19-generic\n", 2 * gib}, {"6.12.1\n", 2 * gib},
-      {"6.13.0-rc7\n", 2 * gib},       {"6.14.0\n", 64 * gib},  {"5.12.0\n", 64 * gib},           {"61.12.0\n", 64 * gib},
-      {"nonsense\n", 64 * gib},        {"6\n", 64 * gib},
+      {"6.1.0-18-amd64\n", 64 * gib},   {"6.10.14\n", 64 * gib},
+      {"6.11.0-19-generic\n", 2 * gib}, {"6.12.1\n", 2 * gib},
+      {"6.13.0-rc7\n", 2 * gib},        {"6.14.0\n", 64 * gib},
+      {"5.12.0\n", 64 * gib},           {"61.12.0\n", 64 * gib},
+      {"nonsense\n", 64 * gib},         {"6\n", 64 * gib},
   };
   fake_machine machine(machine_plan::one_node());
   for (const auto& given : cases) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a pool ends in the stated order: what has not started is refused or dropped, what runs ends, buffers stay; and in
-// a forked child it is the parent's.
+// Goal: a pool ends in the stated order: what has not started is refused or dropped, what runs ends, buffers stay; and
+// in a forked child it is the parent's.
 // Method: pools over simulated machines; latches hold the workers where a test needs them.
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: the pool starts what it needs when it is needed, says what it got, sends each request to the right node, refuses
-// what cannot work with the right code.
+// Goal: the pool starts what it needs when it is needed, says what it got, sends each request to the right node,
+// refuses what cannot work with the right code.
 // Method: pools over simulated machines.
 
 #include <numapool/worker_pool.hpp>
@@ -313,7 +313,8 @@ TEST(Submit, RunsAtOnceOnAWorkerOfTheSameNode) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool(one_worker());
   // With one worker, waiting for it would be for ever.
-  const auto inner = pool->submit(node_0, [&] { return pool->submit(node_0, [] { return std::this_thread::get_id(); }); });
+  const auto inner =
+      pool->submit(node_0, [&] { return pool->submit(node_0, [] { return std::this_thread::get_id(); }); });
   EXPECT_NE(inner, std::this_thread::get_id());
   EXPECT_EQ(inner, pool->submit(node_0, [] { return std::this_thread::get_id(); }));
 }
@@ -321,8 +322,9 @@ TEST(Submit, RunsAtOnceOnAWorkerOfTheSameNode) {
 TEST(Submit, GoesToAnotherNodesWorkerFromAWorker) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool(one_worker());
-  EXPECT_EQ(pool->submit(node_0, [&] { return pool->submit(node_1, [&] { return machine.threads().current_node(); }); }),
-            node_1);
+  EXPECT_EQ(
+      pool->submit(node_0, [&] { return pool->submit(node_1, [&] { return machine.threads().current_node(); }); }),
+      node_1);
 }
 
 // ---- calls that could wait for themselves
