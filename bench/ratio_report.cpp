@@ -15,6 +15,8 @@ namespace {
 
 using cli::format_fixed;
 
+constexpr double foreign_share_calm = 0.2;  // of the CPUs: below it threads run side by side
+
 std::string percent(double share) {
   return format_fixed(share * 100, 0) + " %";
 }
@@ -61,6 +63,10 @@ std::string notes_of(const ratio_result& result) {
   const spread share = spread_of(foreign);
   notes += "Other programs took " + percent(share.median) +
            " of the CPUs during the median sample, " + percent(share.high) + " at worst.\n";
+  if (share.median > foreign_share_calm) {
+    notes += "That is too much to compare threads: on CPUs that others want too, several workers\n"
+             "get little more time than one thread, and the ratios come out too low.\n";
+  }
   notes +=
       "Samples taken again because the machine was disturbed: " + std::to_string(result.retried) +
       "; disturbed samples that stood: " + std::to_string(result.disturbed) + ".\n";
