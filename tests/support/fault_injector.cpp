@@ -82,12 +82,20 @@ class fault_injector::decorated_memory final : public platform::memory {
   decorated_memory(fault_injector& owner, platform::memory& below) : owner_(owner), below_(below) {}
   [[nodiscard]] std::size_t page_size_bytes() const noexcept override { return below_.page_size_bytes(); }
   error_code map(const platform::map_options& options, platform::mapping& made) override {
-    const auto failed = owner_.enter(seam_call::map);
-    return failed ? failed : below_.map(options, made);
+    auto failed = owner_.enter(seam_call::map);
+    if (!failed) {
+      failed = below_.map(options, made);
+      owner_.note_mappings(failed ? 0 : 1);
+    }
+    return failed;
   }
   error_code unmap(const platform::mapping& made) override {
-    const auto failed = owner_.enter(seam_call::unmap);
-    return failed ? failed : below_.unmap(made);
+    auto failed = owner_.enter(seam_call::unmap);
+    if (!failed) {
+      failed = below_.unmap(made);
+      owner_.note_mappings(failed ? 0 : -1);
+    }
+    return failed;
   }
   error_code advise(std::byte* data, std::size_t size_bytes, advice what) override {
     static constexpr std::array<seam_call, 5> kinds{seam_call::advise_huge_pages, seam_call::advise_no_huge_pages,
@@ -224,6 +232,16 @@ std::size_t fault_injector::count(seam_call kind) const {
 std::vector<seam_call> fault_injector::trace() const {
   const std::lock_guard lock(mutex_);
   return trace_;
+}
+
+std::size_t fault_injector::mappings() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(mappings_);
+}
+
+void fault_injector::note_mappings(std::ptrdiff_t change) {
+  const std::lock_guard lock(mutex_);
+  mappings_ += change;
 }
 
 error_code fault_injector::enter(seam_call kind) {

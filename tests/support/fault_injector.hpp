@@ -49,6 +49,7 @@ class fault_injector {
   [[nodiscard]] std::size_t count() const;
   [[nodiscard]] std::size_t count(seam_call kind) const;
   [[nodiscard]] std::vector<seam_call> trace() const;  ///< every call, in order
+  [[nodiscard]] std::size_t mappings() const;          ///< made through here and not unmapped
 
  private:
   class decorated_files;
@@ -70,8 +71,11 @@ class fault_injector {
   mutable std::mutex mutex_;
   std::optional<plan> plan_;
   std::map<seam_call, int> always_;
+  void note_mappings(std::ptrdiff_t change);
+
   std::optional<seam_call> fired_;
   std::vector<seam_call> trace_;
+  std::ptrdiff_t mappings_ = 0;
 
   std::unique_ptr<decorated_files> files_;
   std::unique_ptr<decorated_threads> threads_;

@@ -9,3 +9,4 @@ numapool_add_test(NAME worker_pool_test LABEL unit LIBS numapool_fakes SOURCES
 # A program of its own: it counts what operator new is asked for.
 numapool_add_test(NAME executor_test LABEL unit LIBS numapool_fakes SOURCES executor_test.cpp)
 numapool_add_test(NAME async_test LABEL unit LIBS numapool_fakes SOURCES async_test.cpp interruption_test.cpp)
+numapool_add_test(NAME fault_injection_test LABEL unit LIBS numapool_fakes SOURCES fault_injection_test.cpp)
