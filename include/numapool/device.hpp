@@ -23,7 +23,8 @@ struct pci_address {
   std::uint8_t device = 0;    // 0..31
   std::uint8_t function = 0;  // 0..7
 
-  /// Reads "0000:3b:00.0", "00000000:3B:00.0" or "3b:00.0" (domain 0), spaces around it allowed; a missing function is 0.
+  /// Reads "0000:3b:00.0", "00000000:3B:00.0" or "3b:00.0" (domain 0), spaces around it allowed; a missing function is
+  /// 0.
   /// Errors: errc::malformed_list naming the text; the second form returns the zero address with `error` set.
   [[nodiscard]] static pci_address parse(std::string_view text);
   [[nodiscard]] static pci_address parse(std::string_view text, boost::system::error_code& error);

@@ -99,8 +99,8 @@ void trim(std::byte* from, std::byte* to) noexcept {
 }
 
 // Keeps the processor from running ahead of a store that faults, into page walks for the pages after it, which are not
-// there either. Touching base pages took 2.1 us a page without and 1.75 us with it (AMD Zen 4, virtual machine); where it
-// brings nothing it costs some 10 ns.
+// there either. Touching base pages took 2.1 us a page without and 1.75 us with it (AMD Zen 4, virtual machine); where
+// it brings nothing it costs some 10 ns.
 void stop_speculation() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_lfence();

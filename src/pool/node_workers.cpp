@@ -64,7 +64,12 @@ node_workers::~node_workers() {
 failure node_workers::start() {
   base::lock_guard lock(mutex_);
   if (is_stopping_) {
-    return {errc::pool_shut_down, operation::start_workers, options_.node, 0, {}, "the pool has shut down and takes no more work"};
+    return {errc::pool_shut_down,
+            operation::start_workers,
+            options_.node,
+            0,
+            {},
+            "the pool has shut down and takes no more work"};
   }
   if (!threads_.empty()) {
     return {};
@@ -83,8 +88,8 @@ failure node_workers::start() {
             "no thread could be started for " + to_string(options_.node) + ": " + start_error_.message()};
   }
   if (threads_.size() < options_.wanted) {
-    options_.log(to_string(options_.node) + ": " + std::to_string(threads_.size()) + " of " + std::to_string(options_.wanted) +
-        " threads started: " + start_error_.message());
+    options_.log(to_string(options_.node) + ": " + std::to_string(threads_.size()) + " of " +
+                 std::to_string(options_.wanted) + " threads started: " + start_error_.message());
   }
   return {};
 }
