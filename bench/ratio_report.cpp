@@ -64,8 +64,9 @@ std::string notes_of(const ratio_result& result) {
   notes += "Other programs took " + percent(share.median) +
            " of the CPUs during the median sample, " + percent(share.high) + " at worst.\n";
   if (share.median > foreign_share_calm) {
-    notes += "That is too much to compare threads: on CPUs that others want too, several workers\n"
-             "get little more time than one thread, and the ratios come out too low.\n";
+    notes +=
+        "That is too much to compare threads: on CPUs that others want too, several workers\n"
+        "get little more time than one thread, and the ratios come out too low.\n";
   }
   notes +=
       "Samples taken again because the machine was disturbed: " + std::to_string(result.retried) +

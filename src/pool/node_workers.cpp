@@ -163,10 +163,11 @@ void node_workers::recycle(job& unused) noexcept {
 
 void node_workers::enqueue(job& ready) noexcept {
   {
-    const base::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     if (!is_stopping_) {
       queue_.push(ready);
-      work_to_do_.notify_one();
+      lock.unlock();
+      work_to_do_.notify_one();  // not under the lock: the worker that wakes would only sleep again for it
       return;
     }
   }

@@ -228,16 +228,13 @@ std::exception_ptr shut_down_error() noexcept {
                                         "the pool shut down before the function ran"}));
 }
 
+// The waiter may destroy this as soon as it sees the flag: what notify_one() still does is by address alone, and at worst
+// wakes another wait for nothing. Under a mutex the waiter would be woken only to sleep again until the lock is free.
 void wait_point::signal() noexcept {
-  // Under the lock: the waiter may destroy this as soon as it sees the flag.
-  const std::lock_guard lock(mutex_);
-  signalled_ = true;
-  changed_.notify_one();
+  signalled_.store(1, std::memory_order_release);
+  signalled_.notify_one();
 }
 
-void wait_point::wait() noexcept {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return signalled_; });
-}
+void wait_point::wait() noexcept { signalled_.wait(0, std::memory_order_acquire); }
 
 }  // namespace numapool::detail

@@ -3,9 +3,8 @@
 
 // The template shells of worker_pool::async_allocate and submit. Nothing here is for users.
 
-#include <condition_variable>
+#include <atomic>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -187,9 +186,7 @@ class wait_point {
   void wait() noexcept;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool signalled_ = false;
+  std::atomic<int> signalled_{0};  // an int is what the kernel waits on without a proxy
 };
 
 /// A blocking submit: the job lives on the caller's stack.
