@@ -223,7 +223,7 @@ void node_workers::run() noexcept {
   check_pinning();
   base::lock_guard lock(mutex_);
   for (;;) {
-    if (run_one(lock)) {
+    if (run_one()) {
       continue;
     }
     if (is_idle()) {
@@ -253,38 +253,38 @@ void node_workers::check_pinning() {
 }
 
 // Functions and pieces in turn, so that neither waits for all of the other.
-bool node_workers::run_one(base::lock_guard& lock) {
+bool node_workers::run_one() {
   piecewise_work* const work = !queue_.empty() && !piece_is_next_ ? nullptr : next_work();
   if (work != nullptr) {
     piece_is_next_ = false;
-    run_piece(lock, *work);
+    run_piece(*work);
     return true;
   }
   if (!queue_.empty()) {
     piece_is_next_ = true;
-    run_job(lock);
+    run_job();
     return true;
   }
   return false;
 }
 
-void node_workers::run_job(base::lock_guard& lock) {
+void node_workers::run_job() {
   job& next = queue_.pop();
   ++busy_;
-  lock.unlock();
+  mutex_.unlock();
   next.execute(next, *this, job::action::run);
-  lock.lock();
+  mutex_.lock();
   --busy_;
   ++jobs_done_;
 }
 
-void node_workers::run_piece(base::lock_guard& lock, piecewise_work& work) {
+void node_workers::run_piece(piecewise_work& work) {
   const std::size_t piece = work.next_++;
   ++work.running_;
   ++busy_;
-  lock.unlock();
+  mutex_.unlock();
   const bool go_on = work.run_piece(piece);
-  lock.lock();
+  mutex_.lock();
   --work.running_;
   if (!go_on) {
     work.next_ = work.count_;
@@ -294,9 +294,9 @@ void node_workers::run_piece(base::lock_guard& lock, piecewise_work& work) {
     if (is_stopping_) {
       work_to_do_.notify_all();  // those who waited for this work to end may end now
     }
-    lock.unlock();
+    mutex_.unlock();
     work.finished();
-    lock.lock();
+    mutex_.lock();
   }
   --busy_;
 }

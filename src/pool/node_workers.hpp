@@ -100,9 +100,10 @@ class node_workers {
   void start_thread() NUMAPOOL_REQUIRES(mutex_);
   void run() noexcept;
   void check_pinning();
-  [[nodiscard]] bool run_one(base::lock_guard& lock) NUMAPOOL_REQUIRES(mutex_);
-  void run_job(base::lock_guard& lock) NUMAPOOL_REQUIRES(mutex_);
-  void run_piece(base::lock_guard& lock, piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);
+  // These give up the mutex while a function or a piece runs, and hold it again when they return.
+  [[nodiscard]] bool run_one() NUMAPOOL_REQUIRES(mutex_);
+  void run_job() NUMAPOOL_REQUIRES(mutex_);
+  void run_piece(piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);
   [[nodiscard]] piecewise_work* next_work() NUMAPOOL_REQUIRES(mutex_);
   [[nodiscard]] bool has_piece() const NUMAPOOL_REQUIRES(mutex_);
   [[nodiscard]] bool is_idle() const NUMAPOOL_REQUIRES(mutex_);
