@@ -28,11 +28,13 @@ namespace numapool::base {
 
 /// The whole of `text` as an unsigned number: digits only, no sign, no blanks; empty when it is not
 /// one or too large.
-[[nodiscard]] std::optional<std::uint64_t> parse_unsigned(std::string_view text, int base = 10) noexcept;
+[[nodiscard]] std::optional<std::uint64_t> parse_unsigned(std::string_view text,
+                                                          int base = 10) noexcept;
 
 /// The number after `prefix` in a name such as "node12"; empty when the rest is not a number of 32
 /// bits.
-[[nodiscard]] std::optional<std::uint32_t> number_after(std::string_view prefix, std::string_view name) noexcept;
+[[nodiscard]] std::optional<std::uint32_t> number_after(std::string_view prefix,
+                                                        std::string_view name) noexcept;
 
 /// "folder/name".
 [[nodiscard]] std::string join_path(std::string_view folder, std::string_view name);

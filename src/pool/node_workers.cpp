@@ -10,25 +10,39 @@
 namespace numapool::detail {
 namespace {
 
-// Jobs kept for reuse: a burst of posts allocates once, and an idle pool holds at most 1024 x 96 bytes a node.
+// Jobs kept for reuse: a burst of posts allocates once, and an idle pool holds at most 1024 x 96
+// bytes a node.
 constexpr std::size_t unused_jobs_max = 1024;
 
 // The workers that the calling thread is one of.
 thread_local const node_workers* this_threads_workers = nullptr;
 
 std::string thread_name(node_id node) {
-  // pthread names end at 15 characters; "numapool-" leaves six, and the kernel has at most 1024 nodes.
+  // pthread names end at 15 characters; "numapool-" leaves six, and the kernel has at most 1024
+  // nodes.
   return "numapool-" + (node.is_unknown() ? std::string("any") : std::to_string(node.value()));
 }
 
 }  // namespace
 
-job& acquire_job(node_workers& workers) { return workers.acquire(); }
-void recycle_job(node_workers& workers, job& unused) noexcept { workers.recycle(unused); }
-void enqueue(node_workers& workers, job& ready) noexcept { workers.enqueue(ready); }
-bool runs_here(const node_workers& workers) noexcept { return workers.runs_here(); }
-boost::asio::execution_context& context_of(node_workers& workers) noexcept { return workers.context(); }
-node_executor executor_of(node_workers& workers) noexcept { return workers.executor(); }
+job& acquire_job(node_workers& workers) {
+  return workers.acquire();
+}
+void recycle_job(node_workers& workers, job& unused) noexcept {
+  workers.recycle(unused);
+}
+void enqueue(node_workers& workers, job& ready) noexcept {
+  workers.enqueue(ready);
+}
+bool runs_here(const node_workers& workers) noexcept {
+  return workers.runs_here();
+}
+boost::asio::execution_context& context_of(node_workers& workers) noexcept {
+  return workers.context();
+}
+node_executor executor_of(node_workers& workers) noexcept {
+  return workers.executor();
+}
 
 void node_workers::job_queue::push(job& added) noexcept {
   added.next = nullptr;
@@ -84,8 +98,13 @@ failure node_workers::start() {
     }
   }
   if (threads_.empty()) {
-    return {errc::no_workers, operation::start_workers, options_.node, 0, start_error_,
-            "no thread could be started for " + to_string(options_.node) + ": " + start_error_.message()};
+    return {errc::no_workers,
+            operation::start_workers,
+            options_.node,
+            0,
+            start_error_,
+            "no thread could be started for " + to_string(options_.node) + ": " +
+                start_error_.message()};
   }
   if (threads_.size() < options_.wanted) {
     options_.log(to_string(options_.node) + ": " + std::to_string(threads_.size()) + " of " +
@@ -96,10 +115,14 @@ failure node_workers::start() {
 
 void node_workers::start_thread() {
   std::unique_ptr<platform::thread> started;
-  const auto body = [this] { run(); };
+  const auto body = [this] {
+    run();
+  };
   auto error = machine_.threads.start(thread_name(options_.node), options_.cpus, body, started);
-  if (error && error != boost::system::errc::resource_unavailable_try_again && !options_.cpus.empty()) {
-    // The mask was refused, not the thread: unpinned workers still allocate, and what they place is verified.
+  if (error && error != boost::system::errc::resource_unavailable_try_again &&
+      !options_.cpus.empty()) {
+    // The mask was refused, not the thread: unpinned workers still allocate, and what they place is
+    // verified.
     start_error_ = error;
     options_.log(to_string(options_.node) + ": a thread could not be pinned: " + error.message());
     error = machine_.threads.start(thread_name(options_.node), {}, body, started);
@@ -167,7 +190,8 @@ void node_workers::enqueue(job& ready) noexcept {
     if (!is_stopping_) {
       queue_.push(ready);
       lock.unlock();
-      work_to_do_.notify_one();  // not under the lock: the worker that wakes would only sleep again for it
+      work_to_do_
+          .notify_one();  // not under the lock: the worker that wakes would only sleep again for it
       return;
     }
   }
@@ -182,13 +206,17 @@ void node_workers::share(piecewise_work& work, std::size_t pieces) {
     work.next_ = 0;
     work.count_ = pieces;
   }
-  // The caller goes on with a piece itself; a worker more would find nothing, or take the only piece and leave it idle.
-  for (std::size_t helpers = std::min<std::size_t>(pieces, options_.wanted) - 1; helpers > 0; --helpers) {
+  // The caller goes on with a piece itself; a worker more would find nothing, or take the only
+  // piece and leave it idle.
+  for (std::size_t helpers = std::min<std::size_t>(pieces, options_.wanted) - 1; helpers > 0;
+       --helpers) {
     work_to_do_.notify_one();
   }
 }
 
-bool node_workers::runs_here() const noexcept { return this_threads_workers == this; }
+bool node_workers::runs_here() const noexcept {
+  return this_threads_workers == this;
+}
 
 void node_workers::wait_idle() {
   base::lock_guard lock(mutex_);
@@ -236,10 +264,11 @@ void node_workers::run() noexcept {
   }
 }
 
-// What was asked for when the thread was made is not what it got: CPUs outside a cpuset are dropped without an error.
+// What was asked for when the thread was made is not what it got: CPUs outside a cpuset are dropped
+// without an error.
 void node_workers::check_pinning() {
-  // The policy that the process inherited (numactl --membind) would outweigh first touch. Where the call is denied so
-  // was numactl's, and verification has the last word.
+  // The policy that the process inherited (numactl --membind) would outweigh first touch. Where the
+  // call is denied so was numactl's, and verification has the last word.
   static_cast<void>(machine_.threads.use_default_memory_policy());
   cpu_set mask;
   const auto error = machine_.threads.get_affinity(mask);
@@ -301,8 +330,8 @@ void node_workers::run_piece(piecewise_work& work) {
   --busy_;
 }
 
-// The one with the fewest pieces left, so that 2 MiB need not wait for 4 TiB; but each time another is passed over it
-// ages by a piece, so that a stream of small ones cannot starve it.
+// The one with the fewest pieces left, so that 2 MiB need not wait for 4 TiB; but each time another
+// is passed over it ages by a piece, so that a stream of small ones cannot starve it.
 piecewise_work* node_workers::next_work() {
   piecewise_work* best = nullptr;
   const auto rank = [](const piecewise_work& work) {
@@ -322,6 +351,8 @@ piecewise_work* node_workers::next_work() {
   return best;
 }
 
-bool node_workers::is_idle() const { return queue_.empty() && shared_.empty() && busy_ == 0; }
+bool node_workers::is_idle() const {
+  return queue_.empty() && shared_.empty() && busy_ == 0;
+}
 
 }  // namespace numapool::detail

@@ -38,7 +38,8 @@ void name_node(std::vector<node_info>& nodes, std::uint64_t id, std::string_view
 void ask_driver(const kernel_files& reader, std::vector<node_info>& nodes) {
   const std::string folder = "/proc/driver/nvidia/gpus";
   for (const std::string& gpu : reader.names_in(folder)) {
-    const std::string text = reader.text(base::join_path(base::join_path(folder, gpu), "numa_status")).value_or("");
+    const std::string text =
+        reader.text(base::join_path(base::join_path(folder, gpu), "numa_status")).value_or("");
     const auto value = kernel_files::value_of(text, "Node:");
     if (const auto id = value ? base::parse_unsigned(*value) : std::nullopt) {
       name_node(nodes, *id, gpu);
