@@ -16,16 +16,18 @@
 
 namespace numapool {
 
-/// A PCI address, compared as numbers: NVIDIA prints domains of 8 digits where sysfs has 4, and either case.
+/// A PCI address, compared as numbers: NVIDIA prints domains of 8 digits where sysfs has 4, and
+/// either case.
 struct pci_address {
   std::uint32_t domain = 0;
   std::uint8_t bus = 0;
   std::uint8_t device = 0;    // 0..31
   std::uint8_t function = 0;  // 0..7
 
-  /// Reads "0000:3b:00.0", "00000000:3B:00.0" or "3b:00.0" (domain 0), spaces around it allowed; a missing function is
-  /// 0.
-  /// Errors: errc::malformed_list naming the text; the second form returns the zero address with `error` set.
+  /// Reads "0000:3b:00.0", "00000000:3B:00.0" or "3b:00.0" (domain 0), spaces around it allowed; a
+  /// missing function is 0.
+  /// Errors: errc::malformed_list naming the text; the second form returns the zero address with
+  /// `error` set.
   [[nodiscard]] static pci_address parse(std::string_view text);
   [[nodiscard]] static pci_address parse(std::string_view text, boost::system::error_code& error);
 
@@ -44,8 +46,8 @@ struct device_node {
   node_source source = node_source::unknown;
 };
 
-/// The node of the PCI device as the kernel's `numa_node` file says, else the only node of a one-node machine.
-/// Never initialises CUDA. Cost: one small file read a call.
+/// The node of the PCI device as the kernel's `numa_node` file says, else the only node of a
+/// one-node machine. Never initialises CUDA. Cost: one small file read a call.
 [[nodiscard]] device_node node_of_pci_device(const pci_address& address) noexcept;
 
 }  // namespace numapool

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device_node.hpp"
 
-#include "base/text.hpp"
-#include "platform/platform.hpp"
-
 #include <algorithm>
 #include <exception>
 #include <optional>
 #include <string>
+
+#include "base/text.hpp"
+#include "platform/platform.hpp"
 
 namespace numapool {
 

@@ -9,6 +9,7 @@
 namespace numapool::device {
 
 /// node_of_pci_device() of any machine.
-[[nodiscard]] device_node find_node(const platform::files& files, const topology& nodes, const pci_address& address);
+[[nodiscard]] device_node find_node(const platform::files& files, const topology& nodes,
+                                    const pci_address& address);
 
 }  // namespace numapool::device

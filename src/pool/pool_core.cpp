@@ -17,10 +17,15 @@
 namespace numapool::detail {
 namespace {
 
-constexpr unsigned workers_max = 16;  // above that registering is the longer part (public measurements, README)
+constexpr unsigned workers_max =
+    16;  // above that registering is the longer part (public measurements, README)
 
 failure forked_child(node_id node) {
-  return {errc::forked_child, operation::start_workers, node, 0, {},
+  return {errc::forked_child,
+          operation::start_workers,
+          node,
+          0,
+          {},
           "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
 }
 
@@ -33,21 +38,22 @@ pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology
       options_(options),
       process_generation_(machine.threads.process_generation()) {
   const auto options_for = [this](node_id node, const cpu_set& cpus, std::size_t usable) {
-    return workers_options{node, cpus,
-                           options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
-                           [this](const std::string& line) {
-                             log(line);
-                           }};
+    return workers_options{
+        node, cpus,
+        options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
+        [this](const std::string& line) {
+          log(line);
+        }};
   };
   for (const node_info& node : nodes_->nodes()) {
     if (!node.usable_cpus.empty()) {
-      groups_.emplace(
-          node.id,
-          std::make_unique<group>(machine_, context_, options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
+      groups_.emplace(node.id, std::make_unique<group>(machine_, context_,
+                                                       options_for(node.id, node.usable_cpus,
+                                                                   node.usable_cpus.size())));
     }
   }
-  unpinned_ = std::make_unique<group>(machine_, context_,
-                                      options_for(node_id::unknown, {}, nodes_->allowed_cpus().size()));
+  unpinned_ = std::make_unique<group>(
+      machine_, context_, options_for(node_id::unknown, {}, nodes_->allowed_cpus().size()));
 }
 
 pool_core::~pool_core() {
@@ -72,13 +78,22 @@ failure pool_core::find_workers(node_id node, node_workers*& workers) {
     return forked_child(node);
   }
   if (nodes_->find(node) == nullptr) {
-    return {errc::unknown_node, operation::resolve, node, 0, {},
+    return {errc::unknown_node,
+            operation::resolve,
+            node,
+            0,
+            {},
             "asked for " + to_string(node) + ", which this machine has not"};
   }
   const auto entry = groups_.find(nodes_->nearest_usable_node(node));
   if (entry == groups_.end()) {
-    return {errc::no_workers, operation::start_workers, node, 0, {},
-            "this process may run on no CPU of any node (allowed: \"" + nodes_->allowed_cpus().to_list() + "\")"};
+    return {errc::no_workers,
+            operation::start_workers,
+            node,
+            0,
+            {},
+            "this process may run on no CPU of any node (allowed: \"" +
+                nodes_->allowed_cpus().to_list() + "\")"};
   }
   return start_group(*entry->second, workers);
 }
@@ -101,17 +116,25 @@ failure pool_core::start_group(group& starting, node_workers*& workers) {
 failure pool_core::node_of_device(int device, node_id& node) {
   std::string text;
   if (const auto error = machine_.registrar.pci_address(device, text)) {
-    return {errc::unknown_device, operation::resolve, node_id::unknown, 0, error,
-            "nothing here can say where CUDA device " + std::to_string(device) + " is: " + error.message() +
-                "; name the node instead"};
+    return {errc::unknown_device,
+            operation::resolve,
+            node_id::unknown,
+            0,
+            error,
+            "nothing here can say where CUDA device " + std::to_string(device) +
+                " is: " + error.message() + "; name the node instead"};
   }
   boost::system::error_code error;
   const pci_address address = pci_address::parse(text, error);
   node = error ? node_id::unknown : device::find_node(machine_.files, *nodes_, address).node;
   if (node.is_unknown()) {
-    return {errc::unknown_node, operation::resolve, node, 0, error,
-            "the kernel does not say on which node CUDA device " + std::to_string(device) + " (" + text +
-                ") is; name the node instead"};
+    return {errc::unknown_node,
+            operation::resolve,
+            node,
+            0,
+            error,
+            "the kernel does not say on which node CUDA device " + std::to_string(device) + " (" +
+                text + ") is; name the node instead"};
   }
   return {};
 }
@@ -125,7 +148,8 @@ failure pool_core::resolve(const request& what, numapool::route route, target& f
       return why;
     }
   }
-  failure why = memory::allocation::validate(*nodes_, found.what, route, machine_.memory.page_size_bytes());
+  failure why =
+      memory::allocation::validate(*nodes_, found.what, route, machine_.memory.page_size_bytes());
   if (!why) {
     why = route == numapool::route::node_workers ? find_workers(found.what.node, found.workers)
                                                  : find_unpinned_workers(found.workers);
@@ -139,9 +163,9 @@ void pool_core::start(const request& what, numapool::route route, allocation_han
 }
 
 bool pool_core::is_worker() const noexcept {
-  return unpinned_->workers.runs_here() || std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) {
-           return entry.second->workers.runs_here();
-         });
+  return unpinned_->workers.runs_here() ||
+         std::any_of(groups_.begin(), groups_.end(),
+                     [](const auto& entry) { return entry.second->workers.runs_here(); });
 }
 
 allocation_counts& pool_core::counts_of(const node_workers& workers) noexcept {
@@ -183,7 +207,11 @@ void pool_core::drain() {
     base::raise(forked_child(node_id::unknown));  // the parent's locks, in whatever state they were
   }
   if (is_worker()) {
-    base::raise({errc::called_from_worker, operation::none, node_id::unknown, 0, {},
+    base::raise({errc::called_from_worker,
+                 operation::none,
+                 node_id::unknown,
+                 0,
+                 {},
                  "drain() was called on a worker, which would wait for itself"});
   }
   for (int pass = 0; pass < 2; ++pass) {
@@ -224,20 +252,24 @@ node_workers& workers_of(pool_core& pool, node_id node) {
 }
 
 std::exception_ptr shut_down_error() noexcept {
-  return std::make_exception_ptr(error({errc::pool_shut_down, operation::none, node_id::unknown, 0, {},
+  return std::make_exception_ptr(error({errc::pool_shut_down,
+                                        operation::none,
+                                        node_id::unknown,
+                                        0,
+                                        {},
                                         "the pool shut down before the function ran"}));
 }
 
+// The waiter may destroy this as soon as it sees the flag: what notify_one() still does is by
+// address alone, and at worst wakes another wait for nothing. Under a mutex the waiter would be
+// woken only to sleep again until the lock is free.
 void wait_point::signal() noexcept {
-  // Under the lock: the waiter may destroy this as soon as it sees the flag.
-  const std::lock_guard lock(mutex_);
-  signalled_ = true;
-  changed_.notify_one();
+  signalled_.store(1, std::memory_order_release);
+  signalled_.notify_one();
 }
 
 void wait_point::wait() noexcept {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return signalled_; });
+  signalled_.wait(0, std::memory_order_acquire);
 }
 
 }  // namespace numapool::detail

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// A buffer by callback: it is called on a worker of the buffer's node, so that the first look at the memory is a near one.
-
+// A callback gets a buffer, on a worker of the node. On an error the buffer is empty and has why().
 #include <cstdio>
-#include <latch>
+#include <future>
+#include <utility>
 
 #include <numapool/worker_pool.hpp>
 
 int main() {
   numapool::worker_pool pool;
   const numapool::node_id node = pool.topology().nodes().front().id;
-  numapool::buffer staging;
-  std::latch done(1);
-  pool.async_allocate({.size_bytes = 16 << 20, .node = node},
-                      [&](const boost::system::error_code& error, numapool::buffer made) {
+  std::promise<numapool::buffer> delivered;
+  pool.async_allocate({.size_bytes = 8U << 20U, .node = node},
+                      [&delivered](boost::system::error_code error, numapool::buffer slab) {
                         if (error) {
-                          std::fprintf(stderr, "%s\n", made.why().message.c_str());
+                          std::printf("%s\n", slab.why().message.c_str());
                         }
-                        staging = std::move(made);
-                        done.count_down();
+                        delivered.set_value(std::move(slab));
                       });
-  done.wait();
-  return staging ? 0 : 1;
+  const numapool::buffer slab = delivered.get_future().get();
+  std::printf("%zu bytes on %s\n", slab.size_bytes(), to_string(slab.node_reached()).c_str());
+  return slab && slab.node_reached() == node ? 0 : 1;
 }

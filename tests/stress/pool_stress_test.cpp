@@ -44,7 +44,8 @@ constexpr std::ptrdiff_t thread_count = 8;
 
 std::uint64_t choose_seed() {
   const char* const given = std::getenv("NUMAPOOL_STRESS_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  const std::uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
   std::cout << "NUMAPOOL_STRESS_SEED=" << seed << '\n';
   return seed;
 }
@@ -59,7 +60,10 @@ struct tally {
 // One operation, so that a second completion of it is noticed.
 class operation_guard {
  public:
-  explicit operation_guard(tally& all) : all_(&all), done_(std::make_shared<std::atomic<bool>>(false)) { ++all.begun; }
+  explicit operation_guard(tally& all)
+      : all_(&all), done_(std::make_shared<std::atomic<bool>>(false)) {
+    ++all.begun;
+  }
   void complete() const {
     EXPECT_FALSE(done_->exchange(true)) << "completed twice";
     ++all_->completed;
@@ -72,9 +76,10 @@ class operation_guard {
 
 // Errors that a random order may lead to; anything else is a bug.
 bool is_expected(const error_code& error) {
-  return !error || error == errc::cancelled || error == errc::timed_out || error == errc::pool_shut_down ||
-         error == errc::zero_size || error == errc::unknown_node || error == errc::out_of_node_memory ||
-         error == errc::out_of_memory || error == errc::registration_failed;
+  return !error || error == errc::cancelled || error == errc::timed_out ||
+         error == errc::pool_shut_down || error == errc::zero_size || error == errc::unknown_node ||
+         error == errc::out_of_node_memory || error == errc::out_of_memory ||
+         error == errc::registration_failed;
 }
 
 class random_user {
@@ -84,18 +89,34 @@ class random_user {
 
   void act() {
     switch (pick(7)) {
-      case 0: allocate_and_wait(); break;
-      case 1: allocate_and_keep(); break;
-      case 2: allocate_and_cancel(); break;
-      case 3: pool_.async_allocate(any_request(), asio::detached); break;
-      case 4: submit(); break;
-      case 5: drop(); break;
-      default: post(); break;
+      case 0:
+        allocate_and_wait();
+        break;
+      case 1:
+        allocate_and_keep();
+        break;
+      case 2:
+        allocate_and_cancel();
+        break;
+      case 3:
+        pool_.async_allocate(any_request(), asio::detached);
+        break;
+      case 4:
+        submit();
+        break;
+      case 5:
+        drop();
+        break;
+      default:
+        post();
+        break;
     }
   }
 
  private:
-  std::uint64_t pick(std::uint64_t count) { return std::uniform_int_distribution<std::uint64_t>(0, count - 1)(random_); }
+  std::uint64_t pick(std::uint64_t count) {
+    return std::uniform_int_distribution<std::uint64_t>(0, count - 1)(random_);
+  }
 
   request any_request() {
     request what;
@@ -134,10 +155,12 @@ class random_user {
     pool_.async_allocate(
         any_request(),
         asio::bind_cancellation_slot(
-            signal->slot(), asio::bind_executor(control_.get_executor(), [guard, signal](const error_code& error, const buffer&) {
-              EXPECT_TRUE(is_expected(error)) << error.message();
-              guard.complete();
-            })));
+            signal->slot(),
+            asio::bind_executor(control_.get_executor(),
+                                [guard, signal](const error_code& error, const buffer&) {
+                                  EXPECT_TRUE(is_expected(error)) << error.message();
+                                  guard.complete();
+                                })));
     asio::post(control_, [signal] { signal->emit(asio::cancellation_type::terminal); });
   }
 
@@ -168,7 +191,8 @@ class random_user {
 
   void post() {
     try {
-      asio::post(pool_.executor(node_id(static_cast<std::uint32_t>(pick(2)))), [this] { ++all_.buffers; });
+      asio::post(pool_.executor(node_id(static_cast<std::uint32_t>(pick(2)))),
+                 [this] { ++all_.buffers; });
     } catch (const error& thrown) {
       EXPECT_EQ(thrown.code(), errc::pool_shut_down);
     }

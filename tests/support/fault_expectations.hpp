@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What must hold of an allocation during which one call failed: a typed error that names the step and the call's answer,
-// or a buffer that says what it went without.
+// What must hold of an allocation during which one call failed: a typed error that names the step
+// and the call's answer, or a buffer that says what it went without.
 
 #include <cerrno>
 #include <optional>
@@ -17,10 +17,14 @@
 
 namespace numapool::test {
 
-/// A read that failed has no answer to hand on: one bad file spoils one fact, and the fact is what is then missing.
-inline bool is_a_read(seam_call call) { return call == seam_call::read_text || call == seam_call::list_directory; }
+/// A read that failed has no answer to hand on: one bad file spoils one fact, and the fact is what
+/// is then missing.
+inline bool is_a_read(seam_call call) {
+  return call == seam_call::read_text || call == seam_call::list_directory;
+}
 
-inline void expect_typed(const failure& why, const boost::system::error_code& injected, seam_call hit) {
+inline void expect_typed(const failure& why, const boost::system::error_code& injected,
+                         seam_call hit) {
   EXPECT_EQ(&why.code.category(), &error_category()) << hit;
   EXPECT_NE(why.operation, operation::none) << hit;
   EXPECT_FALSE(why.message.empty()) << hit;
@@ -55,10 +59,12 @@ inline void expect_degradation_is_named(const buffer& made, const node_stats& th
       EXPECT_EQ(threads.start_error, injected);
       break;
     case seam_call::populate_write:
-      EXPECT_EQ(injected.value(), EINVAL) << "as kernels before 5.14 answer: the pages were touched instead";
+      EXPECT_EQ(injected.value(), EINVAL)
+          << "as kernels before 5.14 answer: the pages were touched instead";
       break;
-    // Another source or a later look makes up for these, so that nothing is lost: the next witness of the page kind, the
-    // next file, the look at what was obtained, and any device where none was asked for.
+    // Another source or a later look makes up for these, so that nothing is lost: the next witness
+    // of the page kind, the next file, the look at what was obtained, and any device where none was
+    // asked for.
     case seam_call::read_text:
     case seam_call::list_directory:
     case seam_call::get_process_affinity:
@@ -77,6 +83,8 @@ inline void expect_degradation_is_named(const buffer& made, const node_stats& th
   }
 }
 
-inline bool is_a_release(seam_call call) { return call == seam_call::unmap || call == seam_call::unregister_range; }
+inline bool is_a_release(seam_call call) {
+  return call == seam_call::unmap || call == seam_call::unregister_range;
+}
 
 }  // namespace numapool::test

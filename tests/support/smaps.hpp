@@ -17,9 +17,10 @@ namespace numapool::test {
 struct memory_area {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::string permissions;                     ///< "rw-p"
-  std::map<std::string, std::uint64_t> bytes;  ///< by name: "Rss", "Locked", "AnonHugePages", "KernelPageSize"
-  std::string flags;                           ///< VmFlags, each with a blank before and after it
+  std::string permissions;  ///< "rw-p"
+  std::map<std::string, std::uint64_t>
+      bytes;          ///< by name: "Rss", "Locked", "AnonHugePages", "KernelPageSize"
+  std::string flags;  ///< VmFlags, each with a blank before and after it
 };
 
 [[nodiscard]] inline std::vector<memory_area> read_smaps() {

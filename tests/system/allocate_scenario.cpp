@@ -33,7 +33,9 @@ request ask(const worker_pool& pool) {
   return what;
 }
 
-void print(const char* key, const std::string& value) { std::printf("%s=%s\n", key, value.c_str()); }
+void print(const char* key, const std::string& value) {
+  std::printf("%s=%s\n", key, value.c_str());
+}
 
 // The system call's number is compared with each of the four; anything else is allowed. Architectures are not mixed here.
 bool deny_numa_calls(unsigned short error_number) {
@@ -50,7 +52,8 @@ bool deny_numa_calls(unsigned short error_number) {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error_number),
   };
   const sock_fprog program{sizeof(steps) / sizeof(steps[0]), steps};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 int run_denied(unsigned short error_number) {
@@ -79,8 +82,8 @@ int run_denied(unsigned short error_number) {
 // As user nobody, with its files in /proc still its own.
 bool drop_privileges() {
   constexpr uid_t nobody = 65534;
-  return ::geteuid() != 0 ||
-         (::setgid(nobody) == 0 && ::setuid(nobody) == 0 && ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0);
+  return ::geteuid() != 0 || (::setgid(nobody) == 0 && ::setuid(nobody) == 0 &&
+                              ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0);
 }
 
 int run_with_small_limit() {

@@ -31,7 +31,9 @@ using testing::IsEmpty;
 
 constexpr std::size_t mib = 1024 * 1024;
 
-node_id first_node() { return topology::system()->nodes().front().id; }
+node_id first_node() {
+  return topology::system()->nodes().front().id;
+}
 
 request ask(std::size_t size_bytes = 16 * mib) {
   request what;
@@ -110,15 +112,18 @@ TEST(RealAllocation, HasHugePagesAsManyAsItSays) {
     EXPECT_EQ(area.bytes.at("Rss"), held.mapped_bytes());
     ASSERT_TRUE(held.pages().huge_bytes.has_value());
     EXPECT_EQ(*held.pages().huge_bytes, area.bytes.at("AnonHugePages"));
-    EXPECT_EQ(held.pages().kind, area.bytes.at("AnonHugePages") > 0 ? page_kind::thp : page_kind::base);
-    EXPECT_GT(area.bytes.at("AnonHugePages"), 0U) << "not one huge page on a machine with free memory";
+    EXPECT_EQ(held.pages().kind,
+              area.bytes.at("AnonHugePages") > 0 ? page_kind::thp : page_kind::base);
+    EXPECT_GT(area.bytes.at("AnonHugePages"), 0U)
+        << "not one huge page on a machine with free memory";
   }
 }
 
 TEST(RealAllocation, TakesHugetlbPagesWhenAskedFor) {
   const huge_page_pool_guard pages(8);
   if (!pages.is_raised()) {
-    GTEST_SKIP() << "SKIPPED: this process may not raise nr_hugepages, or the kernel found no eight free huge pages";
+    GTEST_SKIP() << "SKIPPED: this process may not raise nr_hugepages, or the kernel found no "
+                    "eight free huge pages";
   }
   worker_pool pool;
   for (const auto bind : {bind_policy::prefer, bind_policy::strict}) {
@@ -167,7 +172,8 @@ TEST(RealAllocation, OfFourAtOnceAreFourWholeBuffers) {
   }
   for (std::size_t i = 0; i < made.size(); ++i) {
     ASSERT_EQ(made[i].size_bytes(), (40 + i) * mib);
-    EXPECT_EQ(area_of(made[i].data(), made[i].mapped_bytes()).bytes.at("Rss"), made[i].mapped_bytes());
+    EXPECT_EQ(area_of(made[i].data(), made[i].mapped_bytes()).bytes.at("Rss"),
+              made[i].mapped_bytes());
   }
 }
 
@@ -194,7 +200,8 @@ TEST(RealAllocation, GivesEverythingBack) {
   }
   EXPECT_EQ(test::areas_kept_from_children(), areas);
   EXPECT_EQ(test::status_bytes("VmLck"), locked);
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // their shadow memory is resident too
+#if !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)  // their shadow memory is resident too
   EXPECT_LT(test::status_bytes("VmRSS"), resident + 8 * mib);
 #else
   static_cast<void>(resident);
@@ -239,7 +246,8 @@ TEST_F(GuardPagesDeathTest, EndAProcessThatWritesThere) {
         {
           worker_pool pool;
           const buffer held = pool.allocate(ask(mib));
-          volatile std::byte* const beside = is_before ? held.data() - 1 : held.data() + held.mapped_bytes();
+          volatile std::byte* const beside =
+              is_before ? held.data() - 1 : held.data() + held.mapped_bytes();
           *beside = std::byte{1};
         },
         "");
@@ -247,7 +255,8 @@ TEST_F(GuardPagesDeathTest, EndAProcessThatWritesThere) {
 }
 
 TEST(RealPool, HasThreadsNamedAndPinnedThatEndWithIt) {
-  const node_info& node = *topology::system()->find(topology::system()->nearest_usable_node(first_node()));
+  const node_info& node =
+      *topology::system()->find(topology::system()->nearest_usable_node(first_node()));
   const std::string name = "numapool-" + std::to_string(node.id.value());
   {
     worker_pool pool;

@@ -46,7 +46,8 @@ struct machine {
   }
   machine()
       : registrar(search()),
-        raw{platform::this_machine().files, platform::this_machine().threads, platform::this_machine().memory, registrar},
+        raw{platform::this_machine().files, platform::this_machine().threads,
+            platform::this_machine().memory, registrar},
         faults(raw) {}
 };
 
@@ -71,7 +72,8 @@ outcome run_once(machine& here, const request& what, Look&& look) {
   outcome result;
   try {
     auto& seam = here.faults.platform();
-    const auto nodes = std::make_shared<const topology>(topology_builder::read(seam.files, &seam.threads));
+    const auto nodes =
+        std::make_shared<const topology>(topology_builder::read(seam.files, &seam.threads));
     worker_pool_options options;
     options.workers_per_node = 2;
     const auto pool = pool_access::make(seam, nodes, options);
@@ -138,12 +140,14 @@ TEST_P(RealFaultInjection, LeavesNothingWhicheverCallToTheMachineFails) {
       machine& here = *new machine;
       const memory::buffer_totals before = memory::current_totals();
       here.faults.fail_nth(nth, number);
-      const outcome result = run_once(here, what, [&](const buffer& made, const node_stats& threads) {
-        EXPECT_EQ(test::area_of(made.data(), made.mapped_bytes()).bytes.at("Rss"), made.mapped_bytes());
-        if (const auto hit = here.faults.fired()) {
-          test::expect_degradation_is_named(made, threads, injected, *hit);
-        }
-      });
+      const outcome result =
+          run_once(here, what, [&](const buffer& made, const node_stats& threads) {
+            EXPECT_EQ(test::area_of(made.data(), made.mapped_bytes()).bytes.at("Rss"),
+                      made.mapped_bytes());
+            if (const auto hit = here.faults.fired()) {
+              test::expect_degradation_is_named(made, threads, injected, *hit);
+            }
+          });
       const auto hit = here.faults.fired();
       has_fired = hit.has_value();
       if (!has_fired) {
@@ -187,7 +191,8 @@ TEST_P(RealFaultInjection, LeavesNothingWhicheverCallToCudaFails) {
     }
     if (memory::current_totals().release_failures != before.release_failures) {
       expect_one_kept(here, before);
-      EXPECT_GE(fake_cuda_registered_ranges(nullptr, 0), 1U) << "kept because the driver still knows it";
+      EXPECT_GE(fake_cuda_registered_ranges(nullptr, 0), 1U)
+          << "kept because the driver still knows it";
       take_back_what_was_kept(here);
     } else {
       expect_nothing_left(here, before);

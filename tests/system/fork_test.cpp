@@ -53,7 +53,8 @@ buffer make_filled(worker_pool& pool) {
 }
 
 bool is_intact(const buffer& held) {
-  return std::all_of(held.span().begin(), held.span().end(), [](std::byte one) { return one == std::byte{0x5a}; });
+  return std::all_of(held.span().begin(), held.span().end(),
+                     [](std::byte one) { return one == std::byte{0x5a}; });
 }
 
 TEST(ForkedChild, IsToldThatThePoolIsItsParents) {
@@ -119,7 +120,8 @@ TEST(ForkedChild, DestroysItsCopyOfThePoolWithoutTheParentsThreads) {
 TEST(ForkedChild, HasNotTheBuffersPages) {
   worker_pool pool;
   const buffer held = make_filled(pool);
-  const int areas = status_of_child([&] { return test::area_of(held.data(), held.mapped_bytes()).begin == 0 ? 0 : 1; });
+  const int areas = status_of_child(
+      [&] { return test::area_of(held.data(), held.mapped_bytes()).begin == 0 ? 0 : 1; });
   EXPECT_EQ(areas, 0);
 }
 

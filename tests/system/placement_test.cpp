@@ -4,6 +4,8 @@
 // are forbidden or limits are small, memory still comes and says what it went without.
 // Method: real pools on every node; child processes under a seccomp filter, or as a user with little to lock.
 
+#include "memory/placement.hpp"
+
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -13,7 +15,6 @@
 
 #include <numapool/worker_pool.hpp>
 
-#include "memory/placement.hpp"
 #include "unit/cuda_scenario_run.hpp"
 
 namespace numapool {
@@ -49,7 +50,8 @@ TEST(RealPlacement, IsOnEveryNodeThatIsAskedFor) {
     for (const bind_policy bind : {bind_policy::prefer, bind_policy::strict}) {
       const buffer held = allocate_on(pool, node.id, bind);
       if (held.placement().by == witness::none) {
-        GTEST_SKIP() << "SKIPPED: nothing on this kernel says where pages are: " << held.placement().error.message();
+        GTEST_SKIP() << "SKIPPED: nothing on this kernel says where pages are: "
+                     << held.placement().error.message();
       }
       EXPECT_EQ(held.placement().share_on_node, 1.0) << node.id << ' ' << name(bind);
       EXPECT_EQ(held.node_reached(), node.id);
@@ -84,7 +86,8 @@ TEST(RealPlacement, AgreesWithNumaMaps) {
   for (const page_policy pages : {page_policy::base, page_policy::thp}) {
     what.pages = pages;
     const buffer held = pool.allocate(what);
-    const auto second = memory::read_numa_maps(numa_maps(), reinterpret_cast<std::uintptr_t>(held.data()), page);
+    const auto second =
+        memory::read_numa_maps(numa_maps(), reinterpret_cast<std::uintptr_t>(held.data()), page);
     ASSERT_EQ(second.size(), held.placement().by_node.size());
     for (std::size_t i = 0; i < second.size(); ++i) {
       EXPECT_EQ(second[i].node, held.placement().by_node[i].node);
@@ -107,7 +110,8 @@ TEST(Seccomp, ThatDeniesTheNumaCallsLeavesAWorkingAllocatorThatSaysSo) {
     EXPECT_EQ(child.value("witness"), "numa_maps") << child.text;
     EXPECT_EQ(child.value("witness_error"), number);
     EXPECT_EQ(child.value("share"), "1");
-    EXPECT_EQ(child.value("strict"), "allocated") << "first touch by pinned workers, verified in full: " << child.text;
+    EXPECT_EQ(child.value("strict"), "allocated")
+        << "first touch by pinned workers, verified in full: " << child.text;
     EXPECT_EQ(child.value("strict_verified"), "full");
   }
 }

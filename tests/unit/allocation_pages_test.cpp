@@ -1,56 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: the kind of page that was asked for where the kernel has it, another with the reason where it has not, and every
-// page resident whatever came; an empty hugetlb pool is an error and no signal.
-// Method: the steps of an allocation on simulated machines whose kernel can more or less.
+// Goal: a request that cannot be is refused before anything is touched, and pages are of the kind
+// that was asked for, or the handle says why not.
+// Method: as allocation_test.cpp.
 
 #include <cerrno>
-#include <cstdint>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/direct_allocation.hpp"
+#include "support/allocation_fixture.hpp"
 
 namespace numapool::memory {
 namespace {
 
-using test::allocate;
-using test::direct_options;
-using test::fake_machine;
-using test::kib;
-using test::machine_plan;
-using test::mib;
-using test::outcome;
-using test::seam_call;
-using testing::HasSubstr;
-using testing::IsEmpty;
+// ---- the request itself
 
-constexpr node_id node_0(0);
-constexpr node_id node_1(1);
-
-request ask(node_id node, std::size_t size_bytes = 4 * mib) {
-  request what;
-  what.size_bytes = size_bytes;
-  what.node = node;
-  return what;
+TEST(Request, OfZeroBytesIsRefused) {
+  fake_machine machine(machine_plan::two_nodes());
+  expect_refused(machine, ask(node_0, 0), errc::zero_size, operation::resolve);
 }
 
-void expect_nothing_left(fake_machine& machine) {
-  EXPECT_EQ(machine.memory().mappings(), 0U);
-  EXPECT_EQ(machine.memory().locked_bytes(), 0U);
-  EXPECT_THAT(machine.registrar().registered(), IsEmpty());
+TEST(Request, ThatOverflowsWhenRoundedIsRefused) {
+  fake_machine machine(machine_plan::two_nodes());
+  for (const std::size_t size :
+       {SIZE_MAX, SIZE_MAX - 4095, static_cast<std::size_t>(PTRDIFF_MAX)}) {
+    for (const page_policy pages :
+         {page_policy::automatic, page_policy::base, page_policy::huge_1gib}) {
+      request what = ask(node_0, size);
+      what.pages = pages;
+      expect_refused(machine, what, errc::size_overflow, operation::resolve);
+    }
+  }
 }
 
-void expect_refused(fake_machine& machine, const request& what, errc code, operation step,
-                    const direct_options& options = {}) {
-  const outcome done = allocate(machine, what, options);
-  EXPECT_EQ(done.why.code, code) << done.why.message;
-  EXPECT_EQ(done.why.operation, step) << done.why.message;
-  EXPECT_FALSE(done.why.message.empty());
-  EXPECT_FALSE(static_cast<bool>(done.result));
-  expect_nothing_left(machine);
+TEST(Request, ForAnUnknownNodeIsRefused) {
+  fake_machine machine(machine_plan::two_nodes());
+  expect_refused(machine, ask(node_id(7)), errc::unknown_node, operation::resolve);
+  expect_refused(machine, ask(node_id::unknown), errc::unknown_node, operation::resolve);
 }
+
+TEST(Request, WithANegativeTimeoutIsRefused) {
+  fake_machine machine(machine_plan::two_nodes());
+  request what = ask(node_0);
+  what.timeout = std::chrono::milliseconds(-1);
+  expect_refused(machine, what, errc::invalid_option, operation::resolve);
+}
+
+TEST(Request, IsRoundedUpToPagesAndNoFurther) {
+  fake_machine machine(machine_plan::two_nodes());
+  for (const auto& [asked, mapped] :
+       {std::pair{std::size_t{1}, 4 * kib}, std::pair{4 * kib, 4 * kib},
+        std::pair{5 * mib + 1, 5 * mib + 4 * kib}}) {
+    const outcome done = allocate(machine, ask(node_0, asked));
+    ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+    EXPECT_EQ(done.result.size_bytes(), asked);
+    EXPECT_EQ(done.result.span().size(), asked);
+    EXPECT_EQ(done.result.mapped_bytes(), mapped);
+  }
+}
+
+// ---- pages
 
 TEST(Pages, AreHugeWhereTheKernelGivesThem) {
   fake_machine machine(machine_plan::two_nodes());
@@ -70,13 +82,15 @@ TEST(Pages, AreAllResidentWhereOnlySomeAreHuge) {
     ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
     EXPECT_EQ(done.result.pages().kind, page_kind::thp);
     EXPECT_EQ(done.result.pages().huge_bytes, 32 * mib);
-    EXPECT_EQ(machine.memory().resident_pages(done.result.data(), done.result.mapped_bytes()), 16U * 1024 + 1);
+    EXPECT_EQ(machine.memory().resident_pages(done.result.data(), done.result.mapped_bytes()),
+              16U * 1024 + 1);
   }
 }
 
 // Before Linux 5.14 nothing closes the gap that a touch leaves: the touching itself must be whole.
 TEST(Pages, AreAllResidentOnOldKernelsWhateverThePagesAre) {
-  for (const auto thp : {test::thp_rule::always, test::thp_rule::never, test::thp_rule::alternate}) {
+  for (const auto thp :
+       {test::thp_rule::always, test::thp_rule::never, test::thp_rule::alternate}) {
     for (const auto mode : {populate_mode::quiet, populate_mode::fast}) {
       fake_machine machine(machine_plan::two_nodes());
       machine.memory().set_abilities({thp, false, false, UINT64_MAX});
@@ -165,7 +179,8 @@ TEST(Hugetlb, IsRefusedWhereThePoolHasTooFewFreePages) {
 
 TEST(Hugetlb, IsAnErrorAndNoSignalWhereThePoolRunsEmptyMeanwhile) {
   fake_machine machine(machine_plan::two_nodes());
-  // Another process took the pages between the look and the first touch: the file says more than there is.
+  // Another process took the pages between the look and the first touch: the file says more than
+  // there is.
   machine.files().set("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "500\n");
   request what = ask(node_1, 300 * mib);
   what.pages = page_policy::huge_2mib;
@@ -185,13 +200,26 @@ TEST(Populate, UsesTheCallOnlyWhenFastIsAskedForOrThePagesAreHugetlb) {
   fake_machine machine(machine_plan::two_nodes());
   request what = ask(node_0, 40 * mib);
   static_cast<void>(allocate(machine, what));
-  EXPECT_EQ(machine.faults().count(seam_call::populate_write), 1U) << "the look for what is missing";
+  EXPECT_EQ(machine.faults().count(seam_call::populate_write), 1U)
+      << "the look for what is missing";
   EXPECT_GE(machine.faults().count(seam_call::touch), 2U) << "two pieces";
   machine.faults().reset();
   what.populate = populate_mode::fast;
   static_cast<void>(allocate(machine, what));
   EXPECT_EQ(machine.faults().count(seam_call::touch), 0U);
   EXPECT_EQ(machine.faults().count(seam_call::populate_write), 3U);
+}
+
+TEST(Allocation, SaysHowLongEachStepTook) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.add_devices({node_0});
+  const outcome done = allocate(machine, ask(node_0));
+  ASSERT_TRUE(static_cast<bool>(done.result));
+  const timings& took = done.result.timings();
+  for (const auto step : {took.map, took.populate, took.verify, took.register_}) {
+    EXPECT_GT(step.count(), 0);
+  }
+  EXPECT_EQ(took.total, took.map + took.populate + took.verify + took.register_);
 }
 
 }  // namespace

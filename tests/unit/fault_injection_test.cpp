@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: whichever call to the machine fails, an allocation leaves no mapping, registration or thread behind, and ends in
-// a typed error or in a buffer that says what it went without. The one exception is a call that takes something back: what
-// it did not take stays, and is counted.
-// Method: for N = 1, 2, 3, ... the Nth call through the seam fails, from the reading of the topology to the end of the
-// pool, until a run in which there was no Nth call. The simulated machine's books are checked after each.
+// Goal: whichever call to the machine fails, an allocation leaves no mapping, registration or
+// thread behind, and ends in a typed error or in a buffer that says what it went without. The one
+// exception is a call that takes something back: what it did not take stays, and is counted.
+// Method: for N = 1, 2, 3, ... the Nth call through the seam fails, from the reading of the
+// topology to the end of the pool, until a run in which there was no Nth call. The simulated
+// machine's books are checked after each.
 
 #include <cerrno>
 #include <optional>
@@ -17,7 +18,7 @@
 #include "pool/blocking.hpp"
 #include "pool/pool_core.hpp"
 #include "support/fault_expectations.hpp"
-#include "support/pool_helpers.hpp"
+#include "support/pool_fixture.hpp"
 #include "topology/topology_builder.hpp"
 
 namespace numapool {
@@ -72,7 +73,8 @@ const scenario scenarios[] = {
        what.size_bytes = 34 * mib;
        what.populate = populate_mode::fast;
      })},
-    {"memory-only node", make_request([](request& what) { what.node = node_id(2); }), &machine_plan::memory_only},
+    {"memory-only node", make_request([](request& what) { what.node = node_id(2); }),
+     &machine_plan::memory_only},
     {"plain", make_request([](request& what) {
        what.node = node_id::unknown;
        what.bind = bind_policy::none;
@@ -87,11 +89,13 @@ struct outcome {
   bool was_delivered = false;
 };
 
-outcome run_once(fake_machine& machine, const scenario& what, const boost::system::error_code& injected) {
+outcome run_once(fake_machine& machine, const scenario& what,
+                 const boost::system::error_code& injected) {
   outcome result;
   try {
     auto& seam = machine.platform();
-    const auto nodes = std::make_shared<const topology>(topology_builder::read(seam.files, &seam.threads));
+    const auto nodes =
+        std::make_shared<const topology>(topology_builder::read(seam.files, &seam.threads));
     worker_pool_options options;
     options.workers_per_node = 2;
     const auto pool = pool_access::make(seam, nodes, options);
@@ -101,10 +105,12 @@ outcome run_once(fake_machine& machine, const scenario& what, const boost::syste
       return result;
     }
     result.was_delivered = true;
-    EXPECT_EQ(machine.memory().resident_pages(made.data(), made.mapped_bytes()), made.mapped_bytes() / 4096);
+    EXPECT_EQ(machine.memory().resident_pages(made.data(), made.mapped_bytes()),
+              made.mapped_bytes() / 4096);
     if (const auto hit = machine.faults().fired()) {
       pool->shutdown();  // a worker that did nothing may only now look at its mask
-      test::expect_degradation_is_named(made, test::stats_of(pool->stats(), made.node_of_workers()), injected, *hit);
+      test::expect_degradation_is_named(made, test::stats_of(pool->stats(), made.node_of_workers()),
+                                        injected, *hit);
     }
   } catch (const error& thrown) {
     result.why = thrown.why();
@@ -119,7 +125,8 @@ void expect_books_are_empty(fake_machine& machine, std::uint64_t failures_before
   if (hit && test::is_a_release(*hit)) {
     EXPECT_EQ(kept, 1U);
     EXPECT_EQ(machine.memory().mappings(), 1U) << "never unmapped while a driver may know it";
-    EXPECT_EQ(machine.registrar().registered().size(), *hit == seam_call::unregister_range ? 1U : 0U);
+    EXPECT_EQ(machine.registrar().registered().size(),
+              *hit == seam_call::unregister_range ? 1U : 0U);
     machine.registrar().forget();
     machine.memory().forget();
     return;
@@ -142,7 +149,8 @@ TEST_P(FaultInjection, LeavesNothingAndIsReportedWhicheverCallFails) {
       if (what.has_cuda) {
         machine.add_devices({node_id(0), node_1});
       }
-      machine.memory().set_abilities({test::thp_rule::alternate, what.has_scan, what.has_scan, UINT64_MAX});
+      machine.memory().set_abilities(
+          {test::thp_rule::alternate, what.has_scan, what.has_scan, UINT64_MAX});
       const std::uint64_t failures_before = memory::current_totals().release_failures;
       machine.faults().fail_nth(nth, injected.value());
       const outcome result = run_once(machine, what, injected);
