@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: no order of submitting, allocating, cancelling, dropping and shutting down loses a completion, delivers one twice,
-// leaves memory, or is a data race (under the thread sanitizer).
-// Method: eight threads do what a random generator tells them on pools over a simulated machine, in rounds that end with a
-// shutdown in the midst of it. The seed is printed, and NUMAPOOL_STRESS_SEED repeats one.
+// Goal: no order of submitting, allocating, cancelling, dropping and shutting down loses a
+// completion, delivers one twice, leaves memory, or is a data race (under the thread sanitizer).
+// Method: eight threads do what a random generator tells them on pools over a simulated machine, in
+// rounds that end with a shutdown in the midst of it. The seed is printed, and NUMAPOOL_STRESS_SEED
+// repeats one.
 
 #include <array>
 #include <atomic>
@@ -148,7 +149,8 @@ class random_user {
     });
   }
 
-  // Signal and slot are not for two threads at once: the handler and the emission share an executor of one thread.
+  // Signal and slot are not for two threads at once: the handler and the emission share an executor
+  // of one thread.
   void allocate_and_cancel() {
     const operation_guard guard(all_);
     const auto signal = std::make_shared<asio::cancellation_signal>();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the kernel says of this process's memory, read independently of the library: /proc/self/smaps and status.
+// What the kernel says of this process's memory, read independently of the library:
+// /proc/self/smaps and status.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process of its own for allocations that less is allowed to. Prints what happened as "key=value" lines.
-//   allocate_scenario seccomp EPERM|ENOSYS   mbind, set_mempolicy, get_mempolicy and move_pages are denied
-//   allocate_scenario lock-limit             64 KiB may be locked, and the user is not privileged
+// A process of its own for allocations that less is allowed to. Prints what happened as "key=value"
+// lines.
+//   allocate_scenario seccomp EPERM|ENOSYS
+//       mbind, set_mempolicy, get_mempolicy and move_pages are denied
+//   allocate_scenario lock-limit
+//       64 KiB may be locked, and the user is not privileged
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -37,7 +40,8 @@ void print(const char* key, const std::string& value) {
   std::printf("%s=%s\n", key, value.c_str());
 }
 
-// The system call's number is compared with each of the four; anything else is allowed. Architectures are not mixed here.
+// The system call's number is compared with each of the four; anything else is allowed.
+// Architectures are not mixed here.
 bool deny_numa_calls(unsigned short error_number) {
   const auto compare = [](long number, unsigned char to_denial) -> sock_filter {
     return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), to_denial, 0);

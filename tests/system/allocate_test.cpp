@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: this kernel gives what the handle says: resident pages of the kind named, locked or not, guarded, zeroed; and has
-// everything back afterwards.
+// Goal: this kernel gives what the handle says: resident pages of the kind named, locked or not,
+// guarded, zeroed; and has everything back afterwards.
 // Method: real pools; /proc/self/smaps, status and maps as the second opinion.
 
 #include <fcntl.h>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: as tests/unit/fault_injection_test.cpp, on this kernel and through the real CUDA loader and registrar.
-// Method: for N = 1, 2, 3, ... the Nth call to the machine fails; then, separately, the Nth call to the CUDA library,
-// which is the fake one. After each, the kernel's own lists have no buffer and no worker, and the fake no registration.
+// Goal: as tests/unit/fault_injection_test.cpp, on this kernel and through the real CUDA loader and
+// registrar.
+// Method: for N = 1, 2, 3, ... the Nth call to the machine fails; then, separately, the Nth call to
+// the CUDA library, which is the fake one. After each, the kernel's own lists have no buffer and no
+// worker, and the fake no registration.
 
 #include <algorithm>
 #include <cerrno>
@@ -30,8 +32,8 @@ using test::fault_injector;
 using test::mib;
 using test::seam_call;
 
-// This machine with the fake CUDA behind the real registrar. Never destroyed, as the real one: what a test could not give
-// back refers to it.
+// This machine with the fake CUDA behind the real registrar. Never destroyed, as the real one: what
+// a test could not give back refers to it.
 struct machine {
   platform::cuda_registrar registrar;
   platform::platform raw;
@@ -101,7 +103,8 @@ void expect_nothing_left(machine& here, const memory::buffer_totals& before) {
   EXPECT_EQ(memory::current_totals().bytes_registered, before.bytes_registered);
 }
 
-// What a call could not take back is still there, by intent. The test takes it back behind the library's back.
+// What a call could not take back is still there, by intent. The test takes it back behind the
+// library's back.
 void expect_one_kept(machine& here, const memory::buffer_totals& before) {
   EXPECT_EQ(memory::current_totals().release_failures, before.release_failures + 1);
   EXPECT_EQ(here.faults.mappings(), 1U);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a forked child has no share in its parent's buffers and pool: it is told so, may drop its copies of handles and
-// end, and the parent's memory is as it was; a pool of its own works.
+// Goal: a forked child has no share in its parent's buffers and pool: it is told so, may drop its
+// copies of handles and end, and the parent's memory is as it was; a pool of its own works.
 // Method: real forks; the child answers by its exit status.
 
 #include <sys/wait.h>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: pages are on the node that was asked for, by the library's witnesses and by another; and where the kernel's calls
-// are forbidden or limits are small, memory still comes and says what it went without.
-// Method: real pools on every node; child processes under a seccomp filter, or as a user with little to lock.
+// Goal: pages are on the node that was asked for, by the library's witnesses and by another; and
+// where the kernel's calls are forbidden or limits are small, memory still comes and says what it
+// went without.
+// Method: real pools on every node; child processes under a seccomp filter, or as a user with
+// little to lock.
 
 #include "memory/placement.hpp"
 
