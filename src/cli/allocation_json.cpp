@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/buffer_facts.hpp"
-#include "cli/errors.hpp"
-
 #include <array>
 #include <cstdio>
 #include <utility>
+
+#include "cli/buffer_facts.hpp"
+#include "cli/errors.hpp"
 
 namespace numapool::cli {
 
@@ -72,10 +72,9 @@ json registrations_json(const std::vector<registration>& registrations) {
     json facts;
     facts["offset"] = range.offset_bytes;
     facts["bytes"] = range.size_bytes;
-    facts["device_pointer"] =
-        range.device_pointer == nullptr
-            ? json(nullptr)
-            : address_json(reinterpret_cast<std::uintptr_t>(range.device_pointer));
+    facts["device_pointer"] = range.device_pointer == nullptr
+                                  ? json(nullptr)
+                                  : address_json(reinterpret_cast<std::uintptr_t>(range.device_pointer));
     list.push_back(std::move(facts));
   }
   return list;

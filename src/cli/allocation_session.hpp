@@ -3,9 +3,12 @@
 
 // Several buffers allocated at once and held, while SIGINT and SIGTERM mean "undo it all".
 
-#include "cli/command.hpp"
-
-#include <numapool/worker_pool.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <vector>
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -13,12 +16,9 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <chrono>
-#include <csignal>
-#include <cstddef>
-#include <deque>
-#include <string>
-#include <vector>
+#include <numapool/worker_pool.hpp>
+
+#include "cli/command.hpp"
 
 namespace numapool::cli {
 

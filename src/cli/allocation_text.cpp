@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/buffer_facts.hpp"
-#include "cli/quantity.hpp"
-#include "cli/text_table.hpp"
-
 #include <array>
 #include <cstdio>
 #include <utility>
+
+#include "cli/buffer_facts.hpp"
+#include "cli/quantity.hpp"
+#include "cli/text_table.hpp"
 
 namespace numapool::cli {
 
@@ -45,9 +45,8 @@ std::string pages_cell(const buffer_facts& buffer) {
   if (!pages.huge_bytes) {
     return cell + ", huge share not said";
   }
-  const double share = buffer.mapped_bytes == 0 ? 0
-                                                : static_cast<double>(*pages.huge_bytes) /
-                                                      static_cast<double>(buffer.mapped_bytes);
+  const double share =
+      buffer.mapped_bytes == 0 ? 0 : static_cast<double>(*pages.huge_bytes) / static_cast<double>(buffer.mapped_bytes);
   return cell + ", " + percent(share) + " huge";
 }
 
@@ -110,21 +109,19 @@ std::vector<std::string> degradations(const buffer_facts& buffer) {
                     std::string(name(policy.obtained)) + because(policy.reason, policy.error));
   }
   if (!buffer.pages.reason.empty()) {
-    lines.push_back("pages: obtained " + std::string(name(buffer.pages.kind)) + ": " +
-                    buffer.pages.reason);
+    lines.push_back("pages: obtained " + std::string(name(buffer.pages.kind)) + ": " + buffer.pages.reason);
   }
   add_placement(lines, buffer);
   const bool others = !buffer.node_requested.is_unknown() && !buffer.node_of_workers.is_unknown() &&
                       buffer.node_of_workers != buffer.node_requested;
   if (others) {
-    lines.push_back("workers: node " + number(buffer.node_requested) +
-                    " has no usable CPU, those of node " + number(buffer.node_of_workers) +
-                    " filled it");
+    lines.push_back("workers: node " + number(buffer.node_requested) + " has no usable CPU, those of node " +
+                    number(buffer.node_of_workers) + " filled it");
   }
   const pin_outcome& pin = buffer.pin;
   if (pin.error.failed() || !pin.reason.empty()) {
-    lines.push_back("pin: asked " + std::string(name(pin.asked)) + ", obtained " +
-                    std::string(name(pin.obtained)) + because(pin.reason, pin.error));
+    lines.push_back("pin: asked " + std::string(name(pin.asked)) + ", obtained " + std::string(name(pin.obtained)) +
+                    because(pin.reason, pin.error));
   }
   return lines;
 }
@@ -137,8 +134,7 @@ std::string allocation_text(const std::vector<buffer_facts>& buffers) {
   for (const char* heading : {"pages", "on node (witness)", "policy", "pin"}) {
     table.add_column(heading, align::left);
   }
-  for (const char* heading :
-       {"workers", "map s", "populate s", "verify s", "register s", "total s", "GiB/s"}) {
+  for (const char* heading : {"workers", "map s", "populate s", "verify s", "register s", "total s", "GiB/s"}) {
     table.add_column(heading, align::right);
   }
   std::string notes;
@@ -146,18 +142,16 @@ std::string allocation_text(const std::vector<buffer_facts>& buffers) {
     const buffer_facts& buffer = buffers[i];
     const timings& steps = buffer.timings;
     table.add_row({std::to_string(i), number(buffer.node_requested), number(buffer.node_reached),
-                   hexadecimal(buffer.address), format_bytes(buffer.mapped_bytes),
-                   pages_cell(buffer), share_cell(buffer.placement),
-                   std::string(name(buffer.policy.obtained)), pin_cell(buffer.pin),
-                   std::to_string(buffer.workers), seconds(steps.map), seconds(steps.populate),
-                   seconds(steps.verify), seconds(steps.register_), seconds(steps.total),
-                   rate_cell(buffer)});
+                   hexadecimal(buffer.address), format_bytes(buffer.mapped_bytes), pages_cell(buffer),
+                   share_cell(buffer.placement), std::string(name(buffer.policy.obtained)), pin_cell(buffer.pin),
+                   std::to_string(buffer.workers), seconds(steps.map), seconds(steps.populate), seconds(steps.verify),
+                   seconds(steps.register_), seconds(steps.total), rate_cell(buffer)});
     for (const std::string& line : degradations(buffer)) {
       notes += "  buffer " + std::to_string(i) + ": " + line + "\n";
     }
   }
   std::string text = table.to_text();
-  return notes.empty() ? text : text + "\nless than asked\n" + notes;
+  return notes.empty() ? text : text + "\ndegraded\n" + notes;
 }
 
 }  // namespace numapool::cli

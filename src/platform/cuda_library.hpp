@@ -17,7 +17,7 @@ namespace numapool::platform {
 
 // Where to look. The defaults are the order of the design; tests narrow it.
 struct cuda_search {
-  bool in_process = true;     // take a runtime that the process has already loaded or was linked with, before all others
+  bool in_process = true;  // take a runtime that the process has already loaded or was linked with, before all others
   std::string override_name;  // NUMAPOOL_CUDART: a path or soname. If set, no other file is tried, and no driver alone
   std::vector<std::string> runtime_names = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
   std::string driver_name = "libcuda.so.1";  // empty: no driver is looked for
@@ -30,9 +30,9 @@ enum class library_source { in_process, override_name, search };
 
 template <class Api>
 struct cuda_library {
-  Api call;                // every function is there
-  std::string path;        // as the dynamic linker knows it
-  int version = 0;         // the runtime's own, 13000 for 13.0; 0 for a driver, which is asked when it is probed
+  Api call;          // every function is there
+  std::string path;  // as the dynamic linker knows it
+  int version = 0;   // the runtime's own, 13000 for 13.0; 0 for a driver, which is asked when it is probed
   library_source source = library_source::search;
 };
 using runtime_library = cuda_library<runtime_api>;

@@ -282,6 +282,9 @@ void node_workers::run_piece(base::lock_guard& lock, piecewise_work& work) {
   }
   if (work.next_ == work.count_ && work.running_ == 0) {
     std::erase(shared_, &work);
+    if (is_stopping_) {
+      work_to_do_.notify_all();  // those who waited for this work to end may end now
+    }
     lock.unlock();
     work.finished();
     lock.lock();

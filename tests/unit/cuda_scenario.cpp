@@ -19,13 +19,15 @@ namespace {
 
 using namespace numapool::platform;
 
-constexpr std::size_t range_bytes = 64 * 1024;
+constexpr std::size_t range_bytes = 65536;
 
 // Made before CUDA is initialised, so destroyed after CUDA's exit handler has run.
 struct holder {
   void* address = nullptr;
   ~holder() {
-    if (address == nullptr) return;
+    if (address == nullptr) {
+      return;
+    }
     const unregister_result result = process_registrar().unregister_range(0, address);
     std::printf("outcome=%d\nerror=%d\n", static_cast<int>(result.outcome), result.error.value());
     ::munmap(address, range_bytes);
@@ -39,7 +41,9 @@ int find(const char* loaded_before) {
   }
   const auto found = find_runtime(cuda_search::from_environment());
   std::printf("reason=%s\n", found.reason.c_str());
-  if (found.library == nullptr) return 0;
+  if (found.library == nullptr) {
+    return 0;
+  }
   std::printf("path=%s\nsource=%d\nversion=%d\n", found.library->path.c_str(), static_cast<int>(found.library->source),
               found.library->version);
   return 0;
@@ -65,9 +69,15 @@ int release_at_exit() {
 
 int main(int count, char** arguments) {
   const std::string scenario = count > 1 ? arguments[1] : "";
-  if (scenario == "find") return find(count > 2 ? arguments[2] : nullptr);
-  if (scenario == "probe") return probe();
-  if (scenario == "release-at-exit") return release_at_exit();
+  if (scenario == "find") {
+    return find(count > 2 ? arguments[2] : nullptr);
+  }
+  if (scenario == "probe") {
+    return probe();
+  }
+  if (scenario == "release-at-exit") {
+    return release_at_exit();
+  }
   std::printf("unknown scenario\n");
   return 2;
 }
