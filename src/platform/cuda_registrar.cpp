@@ -237,6 +237,35 @@ driver_status find_active_devices(const driver_api& cuda, std::vector<int>& acti
   return status;
 }
 
+driver_status read_initialized_device(const driver_api& cuda, int ordinal, initialized_device& read) {
+  driver_device device = 0;
+  std::array<char, pci_text_size> text{};
+  driver_status status = cuda.device_get(&device, ordinal);
+  if (status == cuda_success) {
+    status = cuda.device_get_pci_bus_id(text.data(), pci_text_size, device);
+  }
+  if (status != cuda_success) {
+    return status;
+  }
+  read.pci_address = sysfs_spelling(text.data());
+  int node = -1;
+  // Drivers before 12.2 refuse the question: then the node stays unknown, and the address is an answer all the same.
+  if (cuda.device_get_attribute(&node, cuda_attribute_host_numa_id, device) == cuda_success) {
+    read.host_node = node;
+  }
+  return cuda_success;
+}
+
+// Counting is the first call that an uninitialised driver refuses; it never initialises one.
+driver_status read_initialized_devices(const driver_api& cuda, std::vector<initialized_device>& devices) {
+  int count = 0;
+  driver_status status = cuda.device_get_count(&count);
+  for (int ordinal = 0; status == cuda_success && ordinal < count; ++ordinal) {
+    status = read_initialized_device(cuda, ordinal, devices.emplace_back());
+  }
+  return status;
+}
+
 error_code from_driver(driver_status status) noexcept {
   return status == cuda_success ? error_code{} : driver_error(status);
 }
@@ -431,6 +460,23 @@ error_code cuda_registrar::active_devices(std::vector<int>& out) noexcept {
   }
 }
 
+error_code cuda_registrar::initialized_devices(std::vector<initialized_device>& out) noexcept {
+  try {
+    const driver_library* const library = libraries_.driver_in_process();
+    if (library == nullptr) {
+      return no_cuda();
+    }
+    std::vector<initialized_device> devices;
+    const driver_status status = read_initialized_devices(library->call, devices);
+    if (status == cuda_success) {
+      out.swap(devices);
+    }
+    return from_driver(status);
+  } catch (const std::exception&) {
+    return make_error_code(boost::system::errc::not_enough_memory);
+  }
+}
+
 error_code cuda_registrar::register_range(int device_ordinal, void* address, std::size_t size_bytes,
                                           void** device_pointer) noexcept {
   const chosen route = choose();
@@ -462,6 +508,9 @@ registrar& process_registrar() noexcept {
   static registrar& instance = *new cuda_registrar{cuda_search::from_environment()};
   return instance;
 }
+
+// Where nobody can be asked.
+error_code registrar::initialized_devices(std::vector<initialized_device>&) noexcept { return no_cuda(); }
 
 // ---- None --------------------------------------------------------------------------------------------------------------
 

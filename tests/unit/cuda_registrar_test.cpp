@@ -466,6 +466,60 @@ TEST_F(CudaRegistrarRoute, FakeReportsAtExitWhatItWasAsked) {
   EXPECT_THAT(text, HasSubstr("registered 1\n"));  // the driver had gone before its owner did
 }
 
+TEST_F(CudaRegistrarRoute, DevicesAreNamedOnceSomebodyInitialisedTheDriver) {
+  const fake_cuda_device devices[] = {{"0008:01:00.0", 1}, {"0000:86:00.0", -1}};
+  fake_cuda_set_devices(devices, 2);
+  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
+  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);  // as an application beside us would
+  std::vector<initialized_device> found(5);
+  EXPECT_EQ(registrar->initialized_devices(found), driver_error(cuda_error_not_initialized));
+  EXPECT_EQ(found.size(), 5U);
+  EXPECT_EQ(fake_cuda_initialized(), 0);
+  int count = 0;
+  ASSERT_EQ(call_runtime("cudaGetDeviceCount", &count), 0);
+  ASSERT_FALSE(registrar->initialized_devices(found).failed());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].pci_address, "0008:01:00.0");
+  EXPECT_EQ(found[0].host_node, 1);
+  EXPECT_EQ(found[1].host_node, -1);
+  EXPECT_EQ(fake_cuda_contexts_made(0) + fake_cuda_contexts_made(1), 0U);
+  EXPECT_EQ(fake_cuda_count("cuInit"), 0U);
+}
+
+TEST_F(CudaRegistrarRoute, ADriverBeforeTheQuestionNamesItsDevicesWithoutTheNode) {
+  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
+  ASSERT_EQ(registrar->probe().route, registrar_route::runtime);
+  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);
+  fake_cuda_fail_nth("cuDeviceGetAttribute", 0, cuda_error_invalid_value);
+  std::vector<initialized_device> found;
+  ASSERT_FALSE(registrar->initialized_devices(found).failed());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].pci_address, "0000:3b:00.0");
+  EXPECT_EQ(found[0].host_node, -1);
+}
+
+TEST_F(CudaRegistrarRoute, AForkedChildFindsItsDriverUninitialised) {
+  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
+  ASSERT_EQ(registrar->probe().route, registrar_route::runtime);
+  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<initialized_device> found;
+    ::_exit(registrar->initialized_devices(found) == driver_error(cuda_error_not_initialized) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CudaRegistrarRoute, ADriverThatNobodyLoadedIsNotLoadedToBeAsked) {
+  const std::string folder = FAKE_CUDA_FOLDER;
+  const auto said = run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime:" + folder + "/driver'", CUDA_SCENARIO,
+                                 "initialized");
+  EXPECT_EQ(said.value("error"), std::to_string(static_cast<int>(boost::system::errc::not_supported))) << said.text;
+  EXPECT_EQ(said.value("driver_loaded"), "0");
+}
+
 TEST_F(CudaRegistrarRoute, NullRegistrarIsNotSupportedThroughout) {
   null_registrar none;
   const auto not_supported = make_error_code(boost::system::errc::not_supported);
