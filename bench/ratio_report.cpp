@@ -94,8 +94,9 @@ std::string to_text(const ratio_result& result, const machine_facts& machine) {
   for (const auto& [name, value] : machine) {
     text += name + std::string(widest + 2 - name.size(), ' ') + value + "\n";
   }
-  text += "\n" + cli::format_bytes(result.options.size_bytes) + " made resident, from the request to the buffer in hand; " +
-          std::to_string(result.workers) + (result.workers == 1 ? " worker" : " workers") + " against one; median of " +
+  text += "\n" + cli::format_bytes(result.options.size_bytes) +
+          " made resident, from the request to the buffer in hand; " + std::to_string(result.workers) +
+          (result.workers == 1 ? " worker" : " workers") + " against one; median of " +
           std::to_string(result.options.rounds) + " rounds, seed " + std::to_string(result.options.seed) + "\n\n";
   return text + table_of(result) + "\n" + notes_of(result);
 }

@@ -5,6 +5,7 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/post.hpp>
 
 #include "cli/errors.hpp"
 #include "cli/quantity.hpp"
@@ -30,6 +31,15 @@ allocation_session::allocation_session(worker_pool& pool, console& where)
     signals_.clear(ignored);  // a second signal ends the process at once, should releasing hang
     cancel_all();
   });
+}
+
+allocation_session::~allocation_session() {
+  // A thread that brought a completion here may not have let go of the context yet: run until nothing holds it. The
+  // last hold of our own goes while it runs, so that whoever is last stops it, and none of them after it is gone.
+  timer_.cancel();
+  signals_.cancel();
+  asio::post(io_, [this] { work_.reset(); });
+  io_.run();
 }
 
 void allocation_session::allocate(const std::vector<request>& requests) {

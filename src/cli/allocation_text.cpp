@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <cstdio>
 #include <utility>
 
 #include "cli/buffer_facts.hpp"
@@ -13,12 +11,6 @@ namespace {
 
 std::string number(node_id node) {
   return node.is_unknown() ? "?" : std::to_string(node.value());
-}
-
-std::string hexadecimal(std::uintptr_t address) {
-  std::array<char, 2 + 2 * sizeof address + 1> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address));
-  return text.data();
 }
 
 std::string percent(double share) {
@@ -99,6 +91,35 @@ void add_placement(std::vector<std::string>& lines, const buffer_facts& buffer) 
                   std::to_string(found.pages_checked) + " checked pages " + where);
 }
 
+// One thing that degraded, and the buffers it befell: most often all of them, for the same reason.
+struct note {
+  std::string line;
+  std::vector<std::size_t> buffers;
+};
+
+void add_note(std::vector<note>& notes, std::string line, std::size_t buffer) {
+  for (note& known : notes) {
+    if (known.line == line) {
+      known.buffers.push_back(buffer);
+      return;
+    }
+  }
+  notes.push_back({std::move(line), {buffer}});
+}
+
+std::string notes_text(const std::vector<note>& notes, std::size_t buffers) {
+  std::string text = notes.empty() ? "" : "\ndegraded\n";
+  for (const note& what : notes) {
+    std::string who;
+    for (const std::size_t buffer : what.buffers) {
+      who += (who.empty() ? "" : ",") + std::to_string(buffer);
+    }
+    who = (what.buffers.size() == 1 ? "buffer " : "buffers ") + who;
+    text += "  " + (buffers > 1 && what.buffers.size() == buffers ? "all buffers" : who) + ": " + what.line + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> degradations(const buffer_facts& buffer) {
@@ -137,21 +158,20 @@ std::string allocation_text(const std::vector<buffer_facts>& buffers) {
   for (const char* heading : {"workers", "map s", "populate s", "verify s", "register s", "total s", "GiB/s"}) {
     table.add_column(heading, align::right);
   }
-  std::string notes;
+  std::vector<note> notes;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const buffer_facts& buffer = buffers[i];
     const timings& steps = buffer.timings;
     table.add_row({std::to_string(i), number(buffer.node_requested), number(buffer.node_reached),
-                   hexadecimal(buffer.address), format_bytes(buffer.mapped_bytes), pages_cell(buffer),
+                   format_address(buffer.address), format_bytes(buffer.mapped_bytes), pages_cell(buffer),
                    share_cell(buffer.placement), std::string(name(buffer.policy.obtained)), pin_cell(buffer.pin),
                    std::to_string(buffer.workers), seconds(steps.map), seconds(steps.populate), seconds(steps.verify),
                    seconds(steps.register_), seconds(steps.total), rate_cell(buffer)});
-    for (const std::string& line : degradations(buffer)) {
-      notes += "  buffer " + std::to_string(i) + ": " + line + "\n";
+    for (std::string& line : degradations(buffer)) {
+      add_note(notes, std::move(line), i);
     }
   }
-  std::string text = table.to_text();
-  return notes.empty() ? text : text + "\ndegraded\n" + notes;
+  return table.to_text() + notes_text(notes, buffers.size());
 }
 
 }  // namespace numapool::cli

@@ -38,9 +38,7 @@ constexpr const char* footer_text =
 std::string usage_sentence(const CLI::App& app, const CLI::ParseError& wrong) {
   std::string sentence = wrong.what();
   const std::string kind = wrong.get_name();
-  if (kind == "RequiredError") {  // nothing else is required of CLI11: commands judge their options
-    sentence = "no command was named";
-  } else if (kind == "ArgumentMismatch") {
+  if (kind == "ArgumentMismatch") {
     sentence = sentence.substr(0, sentence.find(':')) + ": wants exactly one value, once";
   } else if (kind == "ExtrasError") {
     sentence = "not expected here:" + sentence.substr(sentence.find(':') + 1);
@@ -64,7 +62,6 @@ int parse_and_run(int argc, const char* const* argv, console& where, chosen_comm
   app.set_version_flag("--version", std::string("numapool ") + NUMAPOOL_VERSION, "Print the version and exit");
   app.set_help_flag("--help,-h", "Print this help and exit");
   app.footer(footer_text);
-  app.require_subcommand(1);
   register_topology(app, chosen);
   register_allocate(app, chosen);
   try {
@@ -75,6 +72,9 @@ int parse_and_run(int argc, const char* const* argv, console& where, chosen_comm
     return exit_done;
   } catch (const CLI::ParseError& wrong) {
     throw usage_error(usage_sentence(app, wrong));
+  }
+  if (!chosen.run) {  // CLI11's require_subcommand() would say so of a misspelt one too
+    throw usage_error("no command was named; 'numapool --help' lists them");
   }
   return chosen.run(where);
 }

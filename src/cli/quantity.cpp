@@ -191,6 +191,12 @@ std::string format_bytes(std::uint64_t bytes) {
   return format_fixed(value, whole ? 0 : 1) + " " + units[unit];
 }
 
+std::string format_address(std::uintptr_t address) {
+  std::array<char, 2 + 2 * sizeof address + 1> text{};
+  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address));
+  return text.data();
+}
+
 std::string format_fixed(double value, int decimals) {
   std::array<char, 400> text{};  // the longest double has 309 digits before the point
   const int length = std::snprintf(text.data(), text.size(), "%.*f", decimals, value);

@@ -28,6 +28,9 @@ namespace numapool::cli {
 /// "256 MiB", "15.6 GiB", "4095 B": at most one decimal.
 [[nodiscard]] std::string format_bytes(std::uint64_t bytes);
 
+/// "0x7f0000200000".
+[[nodiscard]] std::string format_address(std::uintptr_t address);
+
 /// With `decimals` digits after the point, never in exponent form.
 [[nodiscard]] std::string format_fixed(double value, int decimals);
 

@@ -94,9 +94,14 @@ failure register_all(buffer_state& state, int device, std::size_t chunk_bytes) {
                                                                &range.device_pointer);
     if (cause) {
       static_cast<void>(state.unregister_all());
-      return {errc::registration_failed, operation::pin, state.node_requested, range.size_bytes, cause,
+      return {errc::registration_failed,
+              operation::pin,
+              state.node_requested,
+              range.size_bytes,
+              cause,
               "CUDA device " + std::to_string(device) + " refused to register " + std::to_string(range.size_bytes) +
-                  " bytes: " + cause.message() + "; a smaller request::chunk_bytes may pass, and pin_policy::mlock needs no CUDA"};
+                  " bytes: " + cause.message() +
+                  "; a smaller request::chunk_bytes may pass, and pin_policy::mlock needs no CUDA"};
     }
     state.add_registration(range);
   }

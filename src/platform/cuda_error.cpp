@@ -10,8 +10,8 @@
 namespace numapool::platform {
 namespace {
 
-// The codes that loading, counting, registering and unregistering can meet. Where one of the two libraries has no such code
-// its name is null.
+// The codes that loading, counting, registering and unregistering can meet. Where one of the two libraries has no such
+// code its name is null.
 struct known_code {
   int value;
   const char* runtime_name;

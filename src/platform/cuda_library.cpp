@@ -21,8 +21,8 @@ void add_reason(std::string& reasons, const std::string& reason) {
   reasons += reason;
 }
 
-// dlerror's text starts with the name that was asked for. The usual answer, no such file, is shortened: three names and a
-// driver that are simply absent should still make a readable sentence.
+// dlerror's text starts with the name that was asked for. The usual answer, no such file, is shortened: three names and
+// a driver that are simply absent should still make a readable sentence.
 std::string why_not_opened(const std::string& name) {
   const char* text = ::dlerror();
   if (text == nullptr) {
@@ -58,8 +58,8 @@ std::string file_of(Function* function) {
   return info.dli_fname;
 }
 
-// The library behind `handle`, or null with the reason added. The handle stays open either way: closing a CUDA library that
-// lacks a symbol would run its destructors for no gain.
+// The library behind `handle`, or null with the reason added. The handle stays open either way: closing a CUDA library
+// that lacks a symbol would run its destructors for no gain.
 template <class Api>
 std::unique_ptr<cuda_library<Api>> take(void* handle, const std::string& name, library_source source,
                                         std::string& reasons) {

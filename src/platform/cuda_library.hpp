@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds the CUDA libraries at run time. Loading one initialises nothing: no cuInit, no context, no device is opened, so a
-// process that only looked can still fork. A library that was loaded is never closed: handles may outlive every pool, and
-// CUDA does not expect to be unloaded. Threads: cuda_libraries is safe to share; the functions are safe.
+// Finds the CUDA libraries at run time. Loading one initialises nothing: no cuInit, no context, no device is opened, so
+// a process that only looked can still fork. A library that was loaded is never closed: handles may outlive every pool,
+// and CUDA does not expect to be unloaded. Threads: cuda_libraries is safe to share; the functions are safe.
 
 #include <memory>
 #include <string>
@@ -49,8 +49,8 @@ struct found_library {
 // The driver that this process has loaded already; null when it has none. Loads nothing.
 [[nodiscard]] std::unique_ptr<const driver_library> find_driver_in_process(const cuda_search& search);
 
-// Both libraries, each looked for until it is found once, then kept. A failure is not kept: the next call looks again, since
-// a container can gain its driver, and a process its runtime, while we live.
+// Both libraries, each looked for until it is found once, then kept. A failure is not kept: the next call looks again,
+// since a container can gain its driver, and a process its runtime, while we live.
 class cuda_libraries {
  public:
   explicit cuda_libraries(cuda_search search) : search_{std::move(search)} {}

@@ -42,12 +42,13 @@ std::string sysfs_spelling(const char* text) {
 
 constexpr int pci_text_size = 32;  // "00000000:00:00.0" and room: a domain may have eight digits
 
-// ---- Through the runtime -----------------------------------------------------------------------------------------------
+// ---- Through the runtime --------------------------------------------------------------------------------------------
 //
-// The runtime keeps two things for each thread that are the caller's and not ours: the current device and the last error.
-// Neither can be put back. Setting a device makes a context on it, so "restoring" device 0 on a thread that never used it
-// costs a context there; and a failing call replaces the error that was pending. So a call that would touch either one is
-// made on a short-lived thread of its own: microseconds, against the milliseconds that pinning takes.
+// The runtime keeps two things for each thread that are the caller's and not ours: the current device and the last
+// error. Neither can be put back. Setting a device makes a context on it, so "restoring" device 0 on a thread that
+// never used it costs a context there; and a failing call replaces the error that was pending. So a call that would
+// touch either one is made on a short-lived thread of its own: microseconds, against the milliseconds that pinning
+// takes.
 
 // False when no thread could be made. Signals of the process are not for that thread. It inherits the caller's CPUs and
 // memory policy.
@@ -133,11 +134,11 @@ cuda_status register_through(const runtime_api& cuda, void* address, std::size_t
   return cuda_success;
 }
 
-// ---- Through the driver alone ------------------------------------------------------------------------------------------
+// ---- Through the driver alone ---------------------------------------------------------------------------------------
 //
 // The driver keeps a stack of contexts for each thread and no pending error: pushing the device's primary context and
-// popping it leaves the thread as it was. Each registration holds one reference on that context, which the driver counts,
-// so the context lives as long as registrations on it do.
+// popping it leaves the thread as it was. Each registration holds one reference on that context, which the driver
+// counts, so the context lives as long as registrations on it do.
 
 class scoped_primary_context {
  public:
@@ -283,7 +284,7 @@ unregister_result result_of(error_code error) noexcept {
 
 }  // namespace
 
-// ---- Choosing ----------------------------------------------------------------------------------------------------------
+// ---- Choosing -------------------------------------------------------------------------------------------------------
 
 registrar_status cuda_registrar::probe() noexcept {
   try {
@@ -305,7 +306,8 @@ registrar_status cuda_registrar::probe_libraries() {
     if (runtime != nullptr) {
       status = probe_runtime(*runtime);
     }
-    // A runtime without a fitting driver leaves the driver's own call; every other answer is the driver's last word already.
+    // A runtime without a fitting driver leaves the driver's own call; every other answer is the driver's last word
+    // already.
     const bool driver_may_do = runtime == nullptr ? libraries_.search().override_name.empty()
                                                   : status.error == runtime_error(cuda_error_insufficient_driver);
     if (runtime == nullptr) {
@@ -386,7 +388,7 @@ cuda_registrar::chosen cuda_registrar::choose() noexcept {
   return route;
 }
 
-// ---- The contract ------------------------------------------------------------------------------------------------------
+// ---- The contract ---------------------------------------------------------------------------------------------------
 
 error_code cuda_registrar::pci_address(int device_ordinal, std::string& out) noexcept {
   const chosen route = choose();
@@ -512,7 +514,7 @@ registrar& process_registrar() noexcept {
 // Where nobody can be asked.
 error_code registrar::initialized_devices(std::vector<initialized_device>&) noexcept { return no_cuda(); }
 
-// ---- None --------------------------------------------------------------------------------------------------------------
+// ---- None -----------------------------------------------------------------------------------------------------------
 
 registrar_status null_registrar::probe() noexcept {
   registrar_status status;

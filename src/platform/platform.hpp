@@ -5,9 +5,9 @@
 // logging. Nothing else in the tree includes <sys/mman.h>, <sched.h>, <pthread.h>, <numaif.h> or opens /sys and /proc.
 //
 // Common to all: every function returns an error code captured next to the call (system category: errno; CUDA's own
-// categories for the registrar), and on an error leaves outputs untouched and the machine as it was. Addresses are page aligned,
-// sizes positive multiples of the page. All are safe to call from any thread. Implementations are stateless or lock
-// for themselves; the real ones are never destroyed, so that buffers may outlive everything.
+// categories for the registrar), and on an error leaves outputs untouched and the machine as it was. Addresses are page
+// aligned, sizes positive multiples of the page. All are safe to call from any thread. Implementations are stateless or
+// lock for themselves; the real ones are never destroyed, so that buffers may outlive everything.
 
 #include <cstddef>
 #include <cstdint>

@@ -27,6 +27,11 @@ node_id memory_node_of(const topology& nodes, const device_location& where) {
   return is_host ? reported->id : where.node;
 }
 
+failure forked_child(node_id node) {
+  return {errc::forked_child, operation::start_workers, node, 0, {},
+          "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
+}
+
 }  // namespace
 
 pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology> nodes,
@@ -36,13 +41,17 @@ pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology
       options_(options),
       process_generation_(machine.threads.process_generation()) {
   const auto options_for = [this](node_id node, const cpu_set& cpus, std::size_t usable) {
-    return workers_options{node, cpus, options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
-                           [this](const std::string& line) { log(line); }};
+    return workers_options{node, cpus,
+                           options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
+                           [this](const std::string& line) {
+                             log(line);
+                           }};
   };
   for (const node_info& node : nodes_->nodes()) {
     if (!node.usable_cpus.empty()) {
-      groups_.emplace(node.id, std::make_unique<group>(machine_, context_,
-                                                       options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
+      groups_.emplace(
+          node.id,
+          std::make_unique<group>(machine_, context_, options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
     }
   }
   unpinned_ = std::make_unique<group>(machine_, context_,
@@ -68,8 +77,7 @@ unsigned pool_core::default_workers(std::size_t usable_cpus) const noexcept {
 
 failure pool_core::find_workers(node_id node, node_workers*& workers) {
   if (is_forked_child()) {
-    return {errc::forked_child, operation::start_workers, node, 0, {},
-            "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
+    return forked_child(node);
   }
   if (nodes_->find(node) == nullptr) {
     return {errc::unknown_node, operation::resolve, node, 0, {},
@@ -161,8 +169,9 @@ void pool_core::start(const request& what, numapool::route route, allocation_han
 }
 
 bool pool_core::is_worker() const noexcept {
-  return unpinned_->workers.runs_here() ||
-         std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->workers.runs_here(); });
+  return unpinned_->workers.runs_here() || std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) {
+           return entry.second->workers.runs_here();
+         });
 }
 
 allocation_counts& pool_core::counts_of(const node_workers& workers) noexcept {
@@ -200,6 +209,9 @@ pool_stats pool_core::stats() const {
 
 // Twice: an allocation that names a device starts on one node's workers and goes on on another's.
 void pool_core::drain() {
+  if (is_forked_child()) {
+    base::raise(forked_child(node_id::unknown));  // the parent's locks, in whatever state they were
+  }
   if (is_worker()) {
     base::raise({errc::called_from_worker, operation::none, node_id::unknown, 0, {},
                  "drain() was called on a worker, which would wait for itself"});

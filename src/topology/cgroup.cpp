@@ -109,8 +109,8 @@ std::optional<memory_limit> read_memory_limit(version of, const std::string& fol
 
 cpuset read_cpuset(const platform::files& files, const kernel_files& reader) {
   // Version 1: what was configured, and only without that what is in effect. Recordings exist where the second is stale
-  // after hotplug; on a running machine the affinity cuts by what is in effect anyway. Names without "cpuset." are those
-  // of mounts with the option noprefix.
+  // after hotplug; on a running machine the affinity cuts by what is in effect anyway. Names without "cpuset." are
+  // those of mounts with the option noprefix.
   static constexpr std::array<std::string_view, 4> v1_cpus{"cpuset.cpus", "cpus", "cpuset.effective_cpus",
                                                            "effective_cpus"};
   static constexpr std::array<std::string_view, 4> v1_nodes{"cpuset.mems", "mems", "cpuset.effective_mems",

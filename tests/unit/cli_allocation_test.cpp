@@ -2,17 +2,17 @@
 // Goal: `allocate` understands its options or says what is wrong, and shows a buffer by the
 // documented names, with a line for everything that degraded. Method: plain values; nothing is
 // allocated.
-#include "cli/allocate_options.hpp"
-#include "cli/buffer_facts.hpp"
-#include "cli/errors.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/allocate_options.hpp"
+#include "cli/buffer_facts.hpp"
+#include "cli/errors.hpp"
 
 namespace {
 
@@ -75,8 +75,7 @@ buffer_facts degraded_buffer() {
   facts.placement.by = witness::get_mempolicy;
   facts.placement.error = kernel_error(EPERM);
   facts.pages = {page_kind::base, 4096, {}, "transparent huge pages are off"};
-  facts.policy = {bind_policy::prefer, bind_kind::first_touch, kernel_error(EPERM),
-                  "not permitted"};
+  facts.policy = {bind_policy::prefer, bind_kind::first_touch, kernel_error(EPERM), "not permitted"};
   facts.pin = {pin_policy::automatic, pin_kind::none, pin_route::none, kernel_error(ENOMEM),
                "no CUDA, and the memlock limit is 8 MiB"};
   facts.registrations.clear();
@@ -177,8 +176,7 @@ TEST(CliAllocateRequests, AllNodesAreThoseWithHostMemoryWeMayTake) {
 }
 
 TEST(CliAllocationJson, HasTheDocumentedNames) {
-  const auto document =
-      nlohmann::json::parse(allocation_json(42, {good_buffer(), degraded_buffer()}).dump());
+  const auto document = nlohmann::json::parse(allocation_json(42, {good_buffer(), degraded_buffer()}).dump());
   EXPECT_EQ(document["pid"], 42);
   auto good = document["buffers"][0];
   EXPECT_EQ(good["seconds"]["total"], 0.25);
@@ -217,14 +215,13 @@ TEST(CliAllocationJson, UncheckedIsNotElsewhere) {
 }
 
 TEST(CliAllocationText, OneLineABufferAndNoMoreWhenAllIsAsAsked) {
-  EXPECT_EQ(
-      allocation_text({good_buffer()}),
-      "#  node  reached         address   size  pages                  on node (witness)           "
-      " "
-      " policy  pin             workers  map s  populate s  verify s  register s  total s  GiB/s\n"
-      "0     1        1  0x7f0000200000  1 GiB  thp 2 MiB, 100 % huge  100 % of 262144 (move_pages)"
-      "  prefer  cuda (runtime)        8  0.000       0.200     0.000       0.000    0.250   "
-      "4.00\n");
+  EXPECT_EQ(allocation_text({good_buffer()}),
+            "#  node  reached         address   size  pages                  on node (witness)           "
+            " "
+            " policy  pin             workers  map s  populate s  verify s  register s  total s  GiB/s\n"
+            "0     1        1  0x7f0000200000  1 GiB  thp 2 MiB, 100 % huge  100 % of 262144 (move_pages)"
+            "  prefer  cuda (runtime)        8  0.000       0.200     0.000       0.000    0.250   "
+            "4.00\n");
 }
 
 TEST(CliAllocationText, SaysWhatDegradedAndWhy) {
@@ -236,6 +233,12 @@ TEST(CliAllocationText, SaysWhatDegradedAndWhy) {
   EXPECT_THAT(text, HasSubstr("node 1 has no usable CPU, those of node 0 filled it"));
   EXPECT_THAT(text, HasSubstr("  buffer 1: pin: asked auto, obtained none: no CUDA, and the mem"));
   EXPECT_THAT(text, testing::Not(HasSubstr("buffer 0:")));
+}
+
+TEST(CliAllocationText, TheSameReasonIsSaidOnce) {
+  const std::string text = allocation_text({degraded_buffer(), good_buffer(), degraded_buffer()});
+  EXPECT_THAT(text, HasSubstr("  buffers 0,2: pages: obtained base"));
+  EXPECT_THAT(allocation_text({degraded_buffer(), degraded_buffer()}), HasSubstr("  all buffers: pin: asked auto"));
 }
 
 TEST(CliErrors, ALibraryErrorBecomesTheDocument) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Goal: a machine's three renderings say all of it, by the documented names. Method: machines made
 // of plain values.
-#include "cli/topology_facts.hpp"
+#include <algorithm>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <string>
+#include "cli/topology_facts.hpp"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: our own declarations of CUDA's functions and numbers agree with a toolkit's headers. Built only where there is one.
-// Method: a function agrees when it has as many parameters, and each has the same size and kind: a pointer as deep, or an
-// integer or enumeration of the same width. Almost all is decided while compiling.
+// Goal: our own declarations of CUDA's functions and numbers agree with a toolkit's headers. Built only where there is
+// one. Method: a function agrees when it has as many parameters, and each has the same size and kind: a pointer as
+// deep, or an integer or enumeration of the same width. Almost all is decided while compiling.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

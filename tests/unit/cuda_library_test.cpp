@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Goal: the runtime is found in the promised order, what was tried is said, and looking initialises nothing.
-// Method: the real loader on the fake libraries, by path in this process; where the law is about a whole process (what it has
-// loaded, LD_LIBRARY_PATH, NUMAPOOL_CUDART), in a fresh one that prints what it found.
+// Method: the real loader on the fake libraries, by path in this process; where the law is about a whole process (what
+// it has loaded, LD_LIBRARY_PATH, NUMAPOOL_CUDART), in a fresh one that prints what it found.
 
 #include "platform/cuda_library.hpp"
 

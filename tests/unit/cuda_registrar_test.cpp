@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: register and unregister are exact mirrors on each route, make a context on the target device alone, and leave the
-// calling thread as it was, whatever CUDA answers.
-// Method: the real registrar and loader on the fake libraries, once through the runtime and once through the driver alone.
+// Goal: register and unregister are exact mirrors on each route, make a context on the target device alone, and leave
+// the calling thread as it was, whatever CUDA answers.
+// Method: the real registrar and loader on the fake libraries, once through the runtime and once through the driver
+// alone.
 
 #include "platform/cuda_registrar.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: whoever comes from dynamo's `numa` module finds each of its functions here, with the same laws. Method: one test
-// for each of the original's own (mod.rs, topology.rs), called as it is named there; what differs says why.
+// Goal: whoever comes from dynamo's `numa` module finds each of its functions here, with the same laws. Method: one
+// test for each of the original's own (mod.rs, topology.rs), called as it is named there; what differs says why.
 
 #include <string>
 #include <unordered_map>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Goal: the fake CUDA libraries keep the rules of the real ones, so that what is proven on them is worth something.
-// Method: both fakes are linked in and called directly; the state behind them is looked at through its control functions.
+// Method: both fakes are linked in and called directly; the state behind them is looked at through its control
+// functions.
 
 #include <sys/mman.h>
 #include <sys/wait.h>

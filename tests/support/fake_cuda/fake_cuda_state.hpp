@@ -2,8 +2,8 @@
 #pragma once
 
 // What the two fake libraries share: devices, contexts, registrations, events, and the rules of failing and waiting.
-// fake_cuda_control.h tells the rules. Threads: everything but entering a call is done while a scoped_call is alive, which
-// holds the one lock.
+// fake_cuda_control.h tells the rules. Threads: everything but entering a call is done while a scoped_call is alive,
+// which holds the one lock.
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake libcudart: the runtime functions that numapool and its tests call, by the rules in fake_cuda_control.h. Types are
-// plain ones of the same size as the real ones: nothing here needs a toolkit.
+// A fake libcudart: the runtime functions that numapool and its tests call, by the rules in fake_cuda_control.h. Types
+// are plain ones of the same size as the real ones: nothing here needs a toolkit.
 
 #include <bit>
 #include <cstddef>
