@@ -22,6 +22,7 @@ struct worker_facts {
   node_id node;          // theirs; unknown: they are not pinned
   unsigned count = 0;
   bool pinned = false;   // every one of them runs on its node's CPUs only
+  numapool::node_source node_source = numapool::node_source::unknown;  // what named the node, if it is a device's
 };
 
 /// Threads: prepare() and finish() alone; populate() of different pieces on any number of threads between the two. The

@@ -117,6 +117,9 @@ std::size_t buffer::size_bytes() const noexcept { return *this ? state_->size_by
 std::size_t buffer::mapped_bytes() const noexcept { return *this ? state_->mapped.size_bytes : 0; }
 std::span<std::byte> buffer::span() const noexcept { return {data(), size_bytes()}; }
 
+numapool::node_source buffer::node_source() const noexcept {
+  return *this ? state_->node_source : numapool::node_source::unknown;
+}
 node_id buffer::node_requested() const noexcept { return *this ? state_->node_requested : node_id::unknown; }
 node_id buffer::node_of_workers() const noexcept { return *this ? state_->node_of_workers : node_id::unknown; }
 unsigned buffer::workers() const noexcept { return *this ? state_->workers : 0; }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t gib = 1ULL << 30U;
 
-/// Whether the device is on the node, or the node is where its memory goes. CUDA is initialised here: a pin is under way.
+/// Whether the device is on the node, or the node is where its memory goes. May initialise CUDA: a pin is under way.
 bool is_near(const platform::platform& machine, const topology& nodes, int device, node_id node) {
   std::string text;
   if (machine.registrar.pci_address(device, text)) {

@@ -182,7 +182,9 @@ std::unique_ptr<const driver_library> find_driver_in_process(const cuda_search& 
   }
   void* const handle = ::dlopen(search.driver_name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   std::string ignored;
-  return handle != nullptr ? take<driver_api>(handle, search.driver_name, library_source::in_process, ignored) : nullptr;
+  return handle == nullptr
+             ? nullptr
+             : take<driver_api>(handle, search.driver_name, library_source::in_process, ignored);
 }
 
 const runtime_library* cuda_libraries::runtime(std::string& reason) {

@@ -126,7 +126,7 @@ device::ordinal_location pool_core::locate(const request& what) {
   return found;
 }
 
-failure pool_core::node_of_device(const request& what, node_id& node) {
+failure pool_core::node_of_device(const request& what, node_id& node, node_source& source) {
   const device::ordinal_location found = locate(what);
   const device_location& where = found.where;
   const std::string device = "CUDA device " + std::to_string(*what.device);
@@ -143,6 +143,7 @@ failure pool_core::node_of_device(const request& what, node_id& node) {
     log(device + ": " + to_string(where.node) + " is taken, which is a guess (" + where.reason + ")");
   }
   node = memory_node_of(*nodes_, where);
+  source = where.source;
   return {};
 }
 
@@ -150,7 +151,7 @@ failure pool_core::resolve(const request& what, numapool::route route, target& f
   found.what = what;
   found.route = route;
   if (route == numapool::route::node_workers && what.node.is_unknown() && what.device) {
-    if (failure why = node_of_device(what, found.what.node)) {
+    if (failure why = node_of_device(what, found.what.node, found.source)) {
       why.size_bytes = what.size_bytes;
       return why;
     }

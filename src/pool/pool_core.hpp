@@ -25,6 +25,7 @@ namespace numapool::detail {
 struct target {
   request what;                 // its node resolved
   numapool::route route = numapool::route::node_workers;
+  node_source source = node_source::unknown;  // what named the node of a device
   node_workers* workers = nullptr;
 };
 
@@ -56,7 +57,7 @@ class pool_core {
   [[nodiscard]] failure resolve(const request& what, numapool::route route, target& found);
   /// The node of the request's device: where its memory should be. Initialises CUDA only if the request's pin would
   /// anyway, and nothing else says which GPU the ordinal is. bind_policy::strict takes no guess.
-  [[nodiscard]] failure node_of_device(const request& what, node_id& node);
+  [[nodiscard]] failure node_of_device(const request& what, node_id& node, node_source& source);
 
   void start(const request& what, numapool::route route, allocation_handler handler);
   [[nodiscard]] bool is_worker() const noexcept;  ///< the calling thread is one of this pool's
