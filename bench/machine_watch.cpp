@@ -14,8 +14,6 @@
 
 #include <boost/system/error_code.hpp>
 
-#include <numapool/topology.hpp>
-
 namespace numapool::bench {
 namespace {
 
@@ -95,6 +93,15 @@ machine_facts describe_machine() {
           {"memory", value_in("/proc/meminfo", "MemTotal") + ", free " +
                          value_in("/proc/meminfo", "MemFree")},
           {"load", first_line("/proc/loadavg")}};
+}
+
+node_id first_usable_node(const topology& nodes) {
+  for (const node_info& node : nodes.nodes()) {
+    if (!node.usable_cpus.empty() && node.allowed_memory) {
+      return node.id;
+    }
+  }
+  return nodes.nodes().empty() ? node_id::unknown : nodes.nodes().front().id;
 }
 
 std::optional<std::uint64_t> reported_kib() {

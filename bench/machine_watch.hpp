@@ -11,12 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include <numapool/topology.hpp>
+
 namespace numapool::bench {
 
 /// "cpu", "kernel", "huge pages", "nodes", "memory", "load", each with a text; "unknown" where the
 /// machine does not say.
 using machine_facts = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] machine_facts describe_machine();
+
+/// The first node whose CPUs and memory this process may use.
+[[nodiscard]] node_id first_usable_node(const topology& nodes);
 
 /// What the guest has given back to its host since it started; empty where nothing is given back.
 [[nodiscard]] std::optional<std::uint64_t> reported_kib();

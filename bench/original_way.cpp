@@ -32,8 +32,12 @@ original_way::~original_way() {
   worker_.join();
 }
 
-region original_way::allocate(std::size_t size_bytes) { return send(size_bytes).get(); }
-std::future<region> original_way::ask_for_nothing() { return send(0); }
+region original_way::allocate(std::size_t size_bytes) {
+  return send(size_bytes).get();
+}
+std::future<region> original_way::ask_for_nothing() {
+  return send(0);
+}
 
 std::future<region> original_way::send(std::size_t size_bytes) {
   message sent{size_bytes, {}};

@@ -11,6 +11,7 @@
 #include <deque>
 #include <future>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 #include <numapool/node.hpp>
@@ -18,6 +19,9 @@
 #include "region.hpp"
 
 namespace numapool::bench {
+
+/// What tables call it.
+inline constexpr std::string_view original_name = "original";
 
 /// Threads: every member may be called by any thread.
 ///

@@ -42,13 +42,15 @@ settings read_settings(CLI::App& app, int argc, const char* const* argv) {
   app.add_option("--retries", chosen.measure.retries_a_sample,
                  "Times that a disturbed sample is taken again, at most (default 2)")
       ->check(CLI::Range(0U, 1000U));
-  app.add_option("--calm-for", chosen.measure.calm_seconds,
-                 "After so many seconds it no longer waits for calm or takes samples again (default 40)")
+  app.add_option(
+         "--calm-for", chosen.measure.calm_seconds,
+         "After so many seconds it no longer waits for calm or takes samples again (default 25)")
       ->check(CLI::Range(0U, 86'400U));
   app.add_flag("--json", chosen.json, "Print JSON");
   app.add_flag("--require", chosen.require, "Exit 1 when a ratio falls short");
-  app.footer("Exit status: 0 measured; 1 it could not be measured, or with --require fell short; "
-             "2 the command line is wrong.");
+  app.footer(
+      "Exit status: 0 measured; 1 it could not be measured, or with --require fell short; "
+      "2 the command line is wrong.");
   app.parse(argc, argv);
   if (!size.empty()) {
     chosen.measure.size_bytes = cli::parse_size(size);
@@ -63,9 +65,9 @@ int measure_and_tell(const settings& chosen) {
   const machine_facts machine = describe_machine();
   const ratio_result result = measure_ratio(chosen.measure);
   std::cout << (chosen.json ? to_json(result, machine) : to_text(result, machine)) << std::flush;
-  const bool any_short = std::any_of(result.ways.begin(), result.ways.end(), [&](const measured_way& way) {
-    return is_short(way, result.ways.front());
-  });
+  const bool any_short =
+      std::any_of(result.ways.begin(), result.ways.end(),
+                  [&](const measured_way& way) { return is_short(way, result.ways.front()); });
   return chosen.require && any_short ? 1 : 0;
 }
 
@@ -91,4 +93,6 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 }  // namespace numapool::bench
 
-int main(int argc, char** argv) { return numapool::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  return numapool::bench::run(argc, argv);
+}

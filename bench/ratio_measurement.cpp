@@ -18,8 +18,9 @@
 namespace numapool::bench {
 namespace {
 
-constexpr double foreign_share_max = 0.2;    // of the CPUs: more disturbs a sample
-constexpr double short_sample_seconds = 0.1;  // the kernel's clock ticks too coarsely to judge a shorter one
+constexpr double foreign_share_max = 0.2;  // of the CPUs: more disturbs a sample
+constexpr double short_sample_seconds =
+    0.1;  // the kernel's clock ticks too coarsely to judge a shorter one
 
 // Seconds from the request to the memory in the caller's hands; what is given back is not in them.
 using sampler = std::function<double(measured_way& way)>;
@@ -30,15 +31,6 @@ double timed(Make make) {
   const auto made = make();
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
   return passed.count();  // and `made` is given back
-}
-
-node_id first_usable_node(const topology& nodes) {
-  for (const node_info& node : nodes.nodes()) {
-    if (!node.usable_cpus.empty() && node.allowed_memory) {
-      return node.id;
-    }
-  }
-  return nodes.nodes().front().id;
 }
 
 // How many will take part: what a first buffer says.
@@ -61,10 +53,14 @@ class session {
     result_.watches_page_reporting = reported_kib().has_value();
     add("the original: one thread, base pages", 0,
         [this](measured_way&) { return timed([&] { return original_.allocate(size()); }); });
-    add_pool("pool, base pages, quiet", 1.3, page_policy::base, populate_mode::quiet, pin_policy::none);
-    add_pool("pool, base pages, fast", 1.3, page_policy::base, populate_mode::fast, pin_policy::none);
-    add_pool("pool, huge pages (THP)", 2.0, page_policy::thp, populate_mode::quiet, pin_policy::none);
-    add_pool("pool, huge pages, locked", 2.0, page_policy::thp, populate_mode::quiet, pin_policy::mlock);
+    add_pool("pool, base pages, quiet", 1.3, page_policy::base, populate_mode::quiet,
+             pin_policy::none);
+    add_pool("pool, base pages, fast", 1.3, page_policy::base, populate_mode::fast,
+             pin_policy::none);
+    add_pool("pool, huge pages (THP)", 2.0, page_policy::thp, populate_mode::quiet,
+             pin_policy::none);
+    add_pool("pool, huge pages, locked", 2.0, page_policy::thp, populate_mode::quiet,
+             pin_policy::mlock);
   }
 
   ratio_result run() {
@@ -85,7 +81,8 @@ class session {
  private:
   [[nodiscard]] std::size_t size() const { return result_.options.size_bytes; }
   [[nodiscard]] bool has_time() const {
-    return std::chrono::steady_clock::now() - begun_ < std::chrono::seconds(result_.options.calm_seconds);
+    return std::chrono::steady_clock::now() - begun_ <
+           std::chrono::seconds(result_.options.calm_seconds);
   }
 
   void add(std::string name, double needed, sampler take) {
@@ -93,14 +90,16 @@ class session {
     samplers_.push_back(std::move(take));
   }
 
-  void add_pool(std::string name, double needed, page_policy pages, populate_mode populate, pin_policy pin) {
+  void add_pool(std::string name, double needed, page_policy pages, populate_mode populate,
+                pin_policy pin) {
     request what;
     what.size_bytes = size();
     what.node = node_;
     what.pages = pages;
     what.populate = populate;
     what.pin = pin;
-    add(std::move(name), needed, [this, what](measured_way& way) { return sample_pool(what, way); });
+    add(std::move(name), needed,
+        [this, what](measured_way& way) { return sample_pool(what, way); });
   }
 
   double sample_pool(const request& what, measured_way& way) {
@@ -116,7 +115,8 @@ class session {
   // A way that fails once is not asked again.
   void sample(std::size_t index) {
     measured_way& way = result_.ways[index];
-    if (way.seconds.size() == result_.options.rounds || (way.seconds.empty() && !way.remark.empty())) {
+    if (way.seconds.size() == result_.options.rounds ||
+        (way.seconds.empty() && !way.remark.empty())) {
       return;
     }
     for (unsigned attempt = 0;; ++attempt) {
@@ -163,16 +163,8 @@ class session {
 
 }  // namespace
 
-ratio_result measure_ratio(const ratio_options& options) { return session(options).run(); }
-
-spread spread_of(std::vector<double> values) {
-  if (values.empty()) {
-    return {};
-  }
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  const double median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  return {values.front(), median, values.back()};
+ratio_result measure_ratio(const ratio_options& options) {
+  return session(options).run();
 }
 
 spread rate_of(const measured_way& way, std::size_t size_bytes) {
@@ -185,7 +177,8 @@ spread rate_of(const measured_way& way, std::size_t size_bytes) {
 
 spread ratio_of(const measured_way& way, const measured_way& original) {
   std::vector<double> ratios;
-  for (std::size_t round = 0; round < std::min(way.seconds.size(), original.seconds.size()); ++round) {
+  for (std::size_t round = 0; round < std::min(way.seconds.size(), original.seconds.size());
+       ++round) {
     ratios.push_back(original.seconds[round] / way.seconds[round]);
   }
   return spread_of(std::move(ratios));

@@ -15,7 +15,11 @@ namespace {
 
 using cli::format_fixed;
 
-std::string percent(double share) { return format_fixed(share * 100, 0) + " %"; }
+constexpr double foreign_share_calm = 0.2;  // of the CPUs: below it threads run side by side
+
+std::string percent(double share) {
+  return format_fixed(share * 100, 0) + " %";
+}
 
 std::string verdict_of(const measured_way& way, const measured_way& original) {
   return way.needed == 0 ? "" : is_short(way, original) ? "short" : "met";
@@ -25,7 +29,8 @@ std::string table_of(const ratio_result& result) {
   const measured_way& original = result.ways.front();
   cli::text_table table;
   table.add_column("way", cli::align::left);
-  for (const char* heading : {"GB/s", "lowest", "highest", "x original", "lowest", "highest", "at least"}) {
+  for (const char* heading :
+       {"GB/s", "lowest", "highest", "x original", "lowest", "highest", "at least"}) {
     table.add_column(heading, cli::align::right);
   }
   table.add_column("", cli::align::left);
@@ -33,7 +38,8 @@ std::string table_of(const ratio_result& result) {
     const spread rate = rate_of(way, result.options.size_bytes);
     const spread ratio = ratio_of(way, original);
     std::vector<std::string> row{way.name};
-    for (const double value : {rate.median, rate.low, rate.high, ratio.median, ratio.low, ratio.high}) {
+    for (const double value :
+         {rate.median, rate.low, rate.high, ratio.median, ratio.low, ratio.high}) {
       row.push_back(way.seconds.empty() ? "-" : format_fixed(value, 2));
     }
     row.push_back(way.needed == 0 ? "" : format_fixed(way.needed, 1));
@@ -55,10 +61,16 @@ std::string notes_of(const ratio_result& result) {
     foreign.insert(foreign.end(), way.foreign_shares.begin(), way.foreign_shares.end());
   }
   const spread share = spread_of(foreign);
-  notes += "Other programs took " + percent(share.median) + " of the CPUs during the median sample, " +
-           percent(share.high) + " at worst.\n";
-  notes += "Samples taken again because the machine was disturbed: " + std::to_string(result.retried) +
-           "; disturbed samples that stood: " + std::to_string(result.disturbed) + ".\n";
+  notes += "Other programs took " + percent(share.median) +
+           " of the CPUs during the median sample, " + percent(share.high) + " at worst.\n";
+  if (share.median > foreign_share_calm) {
+    notes +=
+        "That is too much to compare threads: on CPUs that others want too, several workers\n"
+        "get little more time than one thread, and the ratios come out too low.\n";
+  }
+  notes +=
+      "Samples taken again because the machine was disturbed: " + std::to_string(result.retried) +
+      "; disturbed samples that stood: " + std::to_string(result.disturbed) + ".\n";
   if (result.watches_page_reporting) {
     notes += "Memory that went back to the host during samples that stood: " +
              std::to_string(result.reported_kib) + " KiB (its first touch is slow by any way).\n";
@@ -72,14 +84,17 @@ nlohmann::ordered_json json_of(const spread& values) {
 
 nlohmann::ordered_json json_of(const measured_way& way, const ratio_result& result) {
   const measured_way& original = result.ways.front();
-  nlohmann::ordered_json entry{{"name", way.name},
-                               {"seconds", way.seconds},
-                               {"foreign_shares", way.foreign_shares},
-                               {"gigabytes_per_second", json_of(rate_of(way, result.options.size_bytes))},
-                               {"times_the_original", json_of(ratio_of(way, original))}};
+  nlohmann::ordered_json entry{
+      {"name", way.name},
+      {"seconds", way.seconds},
+      {"foreign_shares", way.foreign_shares},
+      {"gigabytes_per_second", json_of(rate_of(way, result.options.size_bytes))},
+      {"times_the_original", json_of(ratio_of(way, original))}};
   entry["needed"] = way.needed > 0 ? nlohmann::ordered_json(way.needed) : nlohmann::ordered_json();
-  entry["met"] = way.needed > 0 ? nlohmann::ordered_json(!is_short(way, original)) : nlohmann::ordered_json();
-  entry["remark"] = way.remark.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(way.remark);
+  entry["met"] =
+      way.needed > 0 ? nlohmann::ordered_json(!is_short(way, original)) : nlohmann::ordered_json();
+  entry["remark"] =
+      way.remark.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(way.remark);
   return entry;
 }
 
@@ -95,9 +110,10 @@ std::string to_text(const ratio_result& result, const machine_facts& machine) {
     text += name + std::string(widest + 2 - name.size(), ' ') + value + "\n";
   }
   text += "\n" + cli::format_bytes(result.options.size_bytes) +
-          " made resident, from the request to the buffer in hand; " + std::to_string(result.workers) +
-          (result.workers == 1 ? " worker" : " workers") + " against one; median of " +
-          std::to_string(result.options.rounds) + " rounds, seed " + std::to_string(result.options.seed) + "\n\n";
+          " made resident, from the request to the buffer in hand; " +
+          std::to_string(result.workers) + (result.workers == 1 ? " worker" : " workers") +
+          " against one; median of " + std::to_string(result.options.rounds) + " rounds, seed " +
+          std::to_string(result.options.seed) + "\n\n";
   return text + table_of(result) + "\n" + notes_of(result);
 }
 
@@ -112,8 +128,9 @@ std::string to_json(const ratio_result& result, const machine_facts& machine) {
   document["workers"] = result.workers;
   document["retried"] = result.retried;
   document["disturbed"] = result.disturbed;
-  document["reported_kib"] =
-      result.watches_page_reporting ? nlohmann::ordered_json(result.reported_kib) : nlohmann::ordered_json();
+  document["reported_kib"] = result.watches_page_reporting
+                                 ? nlohmann::ordered_json(result.reported_kib)
+                                 : nlohmann::ordered_json();
   document["ways"] = nlohmann::ordered_json::array();
   for (const measured_way& way : result.ways) {
     document["ways"].push_back(json_of(way, result));

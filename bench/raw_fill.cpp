@@ -15,7 +15,8 @@
 namespace numapool::bench {
 namespace {
 
-constexpr std::size_t piece_bytes_max = 32UL << 20U;  // the quickest found, together with all from 2 MiB on
+constexpr std::size_t piece_bytes_max =
+    32UL << 20U;  // the quickest found, together with all from 2 MiB on
 
 void touch(std::byte* data, std::size_t size_bytes, std::size_t step_bytes) {
   for (std::size_t offset = 0; offset < size_bytes; offset += step_bytes) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Kernel ids of NUMA nodes and CPUs, and sets of them of any width, with the kernel's list and mask formats.
+// Kernel ids of NUMA nodes and CPUs, and sets of them of any width, with the kernel's list and mask
+// formats.
 // Threads: plain values; distinct objects are safe, a shared object is safe to read.
 
 #include <algorithm>
@@ -23,8 +24,8 @@
 
 namespace numapool {
 
-/// A NUMA node as the kernel numbers it: sparse, never counted, never used as an index.
-/// The default value is `unknown`. Unknown is a value of its own: it is not node 0, and no node has its number.
+/// A NUMA node as the kernel numbers it: sparse, never counted, never used as an index. The default
+/// value is `unknown`. Unknown is a value of its own: it is not node 0, and no node has its number.
 class node_id {
  public:
   static const node_id unknown;  // 2^32-1
@@ -60,8 +61,9 @@ class cpu_id {
 std::ostream& operator<<(std::ostream& stream, node_id node);
 std::ostream& operator<<(std::ostream& stream, cpu_id cpu);
 
-/// JSON (nlohmann's hooks, found by argument-dependent lookup): the bare number, `unknown` being 4294967295.
-/// Reading anything but a whole number in 0..2^32-1 throws std::out_of_range and leaves `node` unchanged.
+/// JSON (nlohmann's hooks, found by argument-dependent lookup): the bare number, `unknown` being
+/// 4294967295. Reading anything but a whole number in 0..2^32-1 throws std::out_of_range and leaves
+/// `node` unchanged.
 template <typename Json>
 void to_json(Json& json, const node_id& node) {
   json = node.value();
@@ -74,9 +76,10 @@ void from_json(const Json& json, node_id& node) {
   node = node_id(json.template get<std::uint32_t>());
 }
 
-/// A set of kernel ids, as wide as its highest member needs. `Id` is node_id or cpu_id.
-/// Ids above `id_max` are refused where text is read (errc::malformed_list) and are a bug in insert() (checked,
-/// aborts): the kernel's own ceilings are 8192 CPUs and 1024 nodes, and a damaged list must not cost gigabytes.
+/// A set of kernel ids, as wide as its highest member needs. `Id` is node_id or cpu_id. Ids above
+/// `id_max` are refused where text is read (errc::malformed_list) and are a bug in insert()
+/// (checked, aborts): the kernel's own ceilings are 8192 CPUs and 1024 nodes, and a damaged list
+/// must not cost gigabytes.
 template <typename Id>
 class id_set {
  public:
@@ -121,15 +124,17 @@ class id_set {
   /// The ids first, first+1, ..., last; empty when last < first.
   [[nodiscard]] static id_set range(Id first, Id last);
 
-  /// Reads the kernel's list format, "0-15,32-47": ranges and single ids, in any order, overlapping or not. Empty text,
-  /// spaces around numbers and a final newline are legal. Format: cpuset(7), "List format".
-  /// Errors: errc::malformed_list for anything else ("3-1", "0-", "a", "0-1-2", an id above id_max); the thrown
-  /// numapool::error names the part that is wrong. The second form returns an empty set with `error` set.
+  /// Reads the kernel's list format, "0-15,32-47": ranges and single ids, in any order, overlapping
+  /// or not. Empty text, spaces around numbers and a final newline are legal. Format: cpuset(7),
+  /// "List format".
+  /// Errors: errc::malformed_list for anything else ("3-1", "0-", "a", "0-1-2", an id above
+  /// id_max); the thrown numapool::error names the part that is wrong. The second form returns an
+  /// empty set with `error` set.
   [[nodiscard]] static id_set parse_list(std::string_view text);
   [[nodiscard]] static id_set parse_list(std::string_view text, boost::system::error_code& error);
 
-  /// Reads the kernel's mask format, "00000000,0000ffff": 32-bit hexadecimal words, most significant first (cpuset(7),
-  /// "Mask format"). Errors as parse_list.
+  /// Reads the kernel's mask format, "00000000,0000ffff": 32-bit hexadecimal words, most
+  /// significant first (cpuset(7), "Mask format"). Errors as parse_list.
   [[nodiscard]] static id_set parse_mask(std::string_view text);
   [[nodiscard]] static id_set parse_mask(std::string_view text, boost::system::error_code& error);
 
@@ -142,7 +147,9 @@ class id_set {
   [[nodiscard]] bool empty() const noexcept { return words_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] bool is_subset_of(const id_set& other) const noexcept;
-  [[nodiscard]] bool intersects(const id_set& other) const noexcept { return !(*this & other).empty(); }
+  [[nodiscard]] bool intersects(const id_set& other) const noexcept {
+    return !(*this & other).empty();
+  }
 
   /// Lowest and highest member. Requires: not empty (checked, aborts).
   [[nodiscard]] Id front() const;
@@ -162,7 +169,8 @@ class id_set {
   /// The kernel's list format, shortest form: "0-15,32-47"; "" for the empty set.
   [[nodiscard]] std::string to_list() const;
 
-  /// The members as bits, 64 to a word, least significant first; no trailing zero words. Valid until the set changes.
+  /// The members as bits, 64 to a word, least significant first; no trailing zero words. Valid
+  /// until the set changes.
   [[nodiscard]] std::span<const std::uint64_t> words() const noexcept { return words_; }
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <numapool/environment.hpp>
-
 #include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
+
+#include <numapool/environment.hpp>
 
 namespace numapool {
 namespace {

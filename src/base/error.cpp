@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <numapool/error.hpp>
-
-#include <boost/system/errc.hpp>
-
 #include <array>
 #include <optional>
 #include <string>
+
+#include <boost/system/errc.hpp>
+
+#include <numapool/error.hpp>
 
 namespace numapool {
 namespace {

@@ -28,10 +28,12 @@ namespace numapool::base {
   return {code, step, node_id::unknown, 0, cause, std::move(message)};
 }
 
-[[noreturn]] inline void raise(failure why) { throw error(std::move(why)); }
+[[noreturn]] inline void raise(failure why) {
+  throw error(std::move(why));
+}
 
-/// Asio's pair of forms from one function that throws: runs it, and turns a numapool::error into `error` and
-/// `otherwise`.
+/// Asio's pair of forms from one function that throws: runs it, and turns a numapool::error into
+/// `error` and `otherwise`.
 template <typename Function, typename Result>
 Result catch_error(boost::system::error_code& error, Result otherwise, Function&& function) {
   try {

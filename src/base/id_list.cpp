@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/id_list.hpp"
 
-#include "base/failures.hpp"
-#include "base/text.hpp"
-
 #include <cstddef>
 #include <optional>
 #include <string>
+
+#include "base/failures.hpp"
+#include "base/text.hpp"
 
 namespace numapool::base {
 namespace {

@@ -3,11 +3,11 @@
 
 // The kernel's list and mask texts, read into ranges, whatever the ids stand for.
 
-#include <numapool/error.hpp>
-
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include <numapool/error.hpp>
 
 namespace numapool::base {
 

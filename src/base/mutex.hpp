@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// std::mutex and its lock with Clang's thread-safety annotations (the `clang` preset checks them; GCC ignores them).
+// std::mutex and its lock with Clang's thread-safety annotations (the `clang` preset checks them;
+// GCC ignores them).
 
 #include <condition_variable>
 #include <mutex>
@@ -31,7 +32,8 @@ class NUMAPOOL_THREAD_ANNOTATION(capability("mutex")) mutex {
 /// Holds the mutex for its scope; wait() gives it up meanwhile.
 class NUMAPOOL_THREAD_ANNOTATION(scoped_lockable) lock_guard {
  public:
-  explicit lock_guard(mutex& held) NUMAPOOL_THREAD_ANNOTATION(acquire_capability(held)) : lock_(held.mutex_) {}
+  explicit lock_guard(mutex& held) NUMAPOOL_THREAD_ANNOTATION(acquire_capability(held))
+      : lock_(held.mutex_) {}
   ~lock_guard() NUMAPOOL_THREAD_ANNOTATION(release_capability()) {}
   lock_guard(const lock_guard&) = delete;
   lock_guard& operator=(const lock_guard&) = delete;

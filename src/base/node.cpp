@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/check.hpp"
-#include "base/failures.hpp"
-#include "base/id_list.hpp"
+#include <ostream>
 
 #include <numapool/error.hpp>
 #include <numapool/node.hpp>
 
-#include <ostream>
+#include "base/check.hpp"
+#include "base/failures.hpp"
+#include "base/id_list.hpp"
 
 namespace numapool {
 namespace {

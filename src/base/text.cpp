@@ -82,6 +82,13 @@ std::optional<std::uint32_t> number_after(std::string_view prefix, std::string_v
   return static_cast<std::uint32_t>(*number);
 }
 
+std::string join_path(std::string_view folder, std::string_view name) {
+  std::string path(folder);
+  path += '/';
+  path += name;
+  return path;
+}
+
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   for (char& letter : lower) {

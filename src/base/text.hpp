@@ -36,6 +36,9 @@ namespace numapool::base {
 [[nodiscard]] std::optional<std::uint32_t> number_after(std::string_view prefix,
                                                         std::string_view name) noexcept;
 
+/// "folder/name".
+[[nodiscard]] std::string join_path(std::string_view folder, std::string_view name);
+
 /// In lower case, ASCII letters only: the locale has no say in what the kernel prints.
 [[nodiscard]] std::string lower_case(std::string_view text);
 

@@ -48,6 +48,7 @@ struct allocate_options {
 
 /// One request a buffer, by ascending node.
 /// Throws numapool::error (errc::node_not_allowed) when --all-nodes finds no node to take.
-[[nodiscard]] std::vector<request> requests_of(const allocate_options& asked, const std::vector<node_info>& nodes);
+[[nodiscard]] std::vector<request> requests_of(const allocate_options& asked,
+                                               const std::vector<node_info>& nodes);
 
 }  // namespace numapool::cli

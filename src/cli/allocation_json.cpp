@@ -65,9 +65,10 @@ json registrations_json(const std::vector<registration>& registrations) {
     json facts;
     facts["offset"] = range.offset_bytes;
     facts["bytes"] = range.size_bytes;
-    facts["device_pointer"] = range.device_pointer == nullptr
-                                  ? json(nullptr)
-                                  : json(format_address(reinterpret_cast<std::uintptr_t>(range.device_pointer)));
+    facts["device_pointer"] =
+        range.device_pointer == nullptr
+            ? json(nullptr)
+            : json(format_address(reinterpret_cast<std::uintptr_t>(range.device_pointer)));
     list.push_back(std::move(facts));
   }
   return list;

@@ -37,8 +37,9 @@ std::string pages_cell(const buffer_facts& buffer) {
   if (!pages.huge_bytes) {
     return cell + ", huge share not said";
   }
-  const double share =
-      buffer.mapped_bytes == 0 ? 0 : static_cast<double>(*pages.huge_bytes) / static_cast<double>(buffer.mapped_bytes);
+  const double share = buffer.mapped_bytes == 0 ? 0
+                                                : static_cast<double>(*pages.huge_bytes) /
+                                                      static_cast<double>(buffer.mapped_bytes);
   return cell + ", " + percent(share) + " huge";
 }
 
@@ -115,7 +116,8 @@ std::string notes_text(const std::vector<note>& notes, std::size_t buffers) {
       who += (who.empty() ? "" : ",") + std::to_string(buffer);
     }
     who = (what.buffers.size() == 1 ? "buffer " : "buffers ") + who;
-    text += "  " + (buffers > 1 && what.buffers.size() == buffers ? "all buffers" : who) + ": " + what.line + "\n";
+    text += "  " + (buffers > 1 && what.buffers.size() == buffers ? "all buffers" : who) + ": " +
+            what.line + "\n";
   }
   return text;
 }
@@ -130,22 +132,25 @@ std::vector<std::string> degradations(const buffer_facts& buffer) {
                     std::string(name(policy.obtained)) + because(policy.reason, policy.error));
   }
   if (!buffer.pages.reason.empty()) {
-    lines.push_back("pages: obtained " + std::string(name(buffer.pages.kind)) + ": " + buffer.pages.reason);
+    lines.push_back("pages: obtained " + std::string(name(buffer.pages.kind)) + ": " +
+                    buffer.pages.reason);
   }
   if (buffer.node_source == node_source::heuristic) {
-    lines.push_back("node: " + number(buffer.node_requested) + " is a guess, since nothing says where the device is");
+    lines.push_back("node: " + number(buffer.node_requested) +
+                    " is a guess, since nothing says where the device is");
   }
   add_placement(lines, buffer);
   const bool others = !buffer.node_requested.is_unknown() && !buffer.node_of_workers.is_unknown() &&
                       buffer.node_of_workers != buffer.node_requested;
   if (others) {
-    lines.push_back("workers: node " + number(buffer.node_requested) + " has no usable CPU, those of node " +
-                    number(buffer.node_of_workers) + " filled it");
+    lines.push_back("workers: node " + number(buffer.node_requested) +
+                    " has no usable CPU, those of node " + number(buffer.node_of_workers) +
+                    " filled it");
   }
   const pin_outcome& pin = buffer.pin;
   if (pin.error.failed() || !pin.reason.empty()) {
-    lines.push_back("pin: asked " + std::string(name(pin.asked)) + ", obtained " + std::string(name(pin.obtained)) +
-                    because(pin.reason, pin.error));
+    lines.push_back("pin: asked " + std::string(name(pin.asked)) + ", obtained " +
+                    std::string(name(pin.obtained)) + because(pin.reason, pin.error));
   }
   return lines;
 }
@@ -158,7 +163,8 @@ std::string allocation_text(const std::vector<buffer_facts>& buffers) {
   for (const char* heading : {"pages", "on node (witness)", "policy", "pin"}) {
     table.add_column(heading, align::left);
   }
-  for (const char* heading : {"workers", "map s", "populate s", "verify s", "register s", "total s", "GiB/s"}) {
+  for (const char* heading :
+       {"workers", "map s", "populate s", "verify s", "register s", "total s", "GiB/s"}) {
     table.add_column(heading, align::right);
   }
   std::vector<note> notes;
@@ -166,10 +172,12 @@ std::string allocation_text(const std::vector<buffer_facts>& buffers) {
     const buffer_facts& buffer = buffers[i];
     const timings& steps = buffer.timings;
     table.add_row({std::to_string(i), number(buffer.node_requested), number(buffer.node_reached),
-                   format_address(buffer.address), format_bytes(buffer.mapped_bytes), pages_cell(buffer),
-                   share_cell(buffer.placement), std::string(name(buffer.policy.obtained)), pin_cell(buffer.pin),
-                   std::to_string(buffer.workers), seconds(steps.map), seconds(steps.populate), seconds(steps.verify),
-                   seconds(steps.register_), seconds(steps.total), rate_cell(buffer)});
+                   format_address(buffer.address), format_bytes(buffer.mapped_bytes),
+                   pages_cell(buffer), share_cell(buffer.placement),
+                   std::string(name(buffer.policy.obtained)), pin_cell(buffer.pin),
+                   std::to_string(buffer.workers), seconds(steps.map), seconds(steps.populate),
+                   seconds(steps.verify), seconds(steps.register_), seconds(steps.total),
+                   rate_cell(buffer)});
     for (std::string& line : degradations(buffer)) {
       add_note(notes, std::move(line), i);
     }

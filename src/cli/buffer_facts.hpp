@@ -38,7 +38,8 @@ struct buffer_facts {
 /// Requires: `from` holds memory.
 [[nodiscard]] buffer_facts facts_of(const buffer& from);
 
-[[nodiscard]] nlohmann::ordered_json allocation_json(long pid, const std::vector<buffer_facts>& buffers);
+[[nodiscard]] nlohmann::ordered_json allocation_json(long pid,
+                                                     const std::vector<buffer_facts>& buffers);
 /// One line a buffer, then one for each thing that degraded and why.
 [[nodiscard]] std::string allocation_text(const std::vector<buffer_facts>& buffers);
 /// A sentence for each step that gave less than was asked; empty when all is as asked.

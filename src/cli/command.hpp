@@ -22,8 +22,9 @@ struct console {
 
 /// The subcommand that the arguments chose, ready to run.
 struct chosen_command {
-  bool json = false;                 // its failures are told as a document
-  std::function<int(console&)> run;  // returns the exit status, throws what report_current_exception() knows
+  bool json = false;  // its failures are told as a document
+  std::function<int(console&)>
+      run;  // returns the exit status, throws what report_current_exception() knows
 };
 
 void register_topology(CLI::App& app, chosen_command& chosen);

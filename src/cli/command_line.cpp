@@ -45,7 +45,8 @@ std::string usage_sentence(const CLI::App& app, const CLI::ParseError& wrong) {
   }
   std::replace(sentence.begin(), sentence.end(), '\n', ' ');
   const auto chosen = app.get_subcommands();
-  const std::string command = chosen.empty() ? std::string("numapool") : "numapool " + chosen.front()->get_name();
+  const std::string command =
+      chosen.empty() ? std::string("numapool") : "numapool " + chosen.front()->get_name();
   return sentence + "; '" + command + " --help' shows what can be written";
 }
 
@@ -58,8 +59,11 @@ void tell(const report& what, bool as_json, console& where) {
 }
 
 int parse_and_run(int argc, const char* const* argv, console& where, chosen_command& chosen) {
-  CLI::App app("Puts host memory on the right NUMA node, resident and pinned, and shows the machine.", "numapool");
-  app.set_version_flag("--version", std::string("numapool ") + NUMAPOOL_VERSION, "Print the version and exit");
+  CLI::App app(
+      "Puts host memory on the right NUMA node, resident and pinned, and shows the machine.",
+      "numapool");
+  app.set_version_flag("--version", std::string("numapool ") + NUMAPOOL_VERSION,
+                       "Print the version and exit");
   app.set_help_flag("--help,-h", "Print this help and exit");
   app.footer(footer_text);
   register_topology(app, chosen);

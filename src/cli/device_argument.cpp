@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/device_argument.hpp"
 
-#include "cli/errors.hpp"
-#include "cli/quantity.hpp"
-
-#include <numapool/device.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <utility>
+
+#include <numapool/device.hpp>
+
+#include "cli/errors.hpp"
+#include "cli/quantity.hpp"
 
 namespace numapool::cli {
 
@@ -44,9 +44,10 @@ bool is_address(std::string_view text) {
 std::string read_device(std::string_view text) {
   const bool is_id = text.starts_with("GPU-") || text.starts_with("MIG-");
   if (!is_id && text != "local-rank" && !ordinal_of(text) && !is_address(text)) {
-    throw usage_error("'" + std::string(text) +
-                      "' names no device; write a CUDA ordinal (0, 1, 2, ...), a GPU- or MIG- id or "
-                      "its beginning, a PCI address (0000:3b:00.0), or local-rank");
+    throw usage_error(
+        "'" + std::string(text) +
+        "' names no device; write a CUDA ordinal (0, 1, 2, ...), a GPU- or MIG- id or "
+        "its beginning, a PCI address (0000:3b:00.0), or local-rank");
   }
   return std::string(text);
 }

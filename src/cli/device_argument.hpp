@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A device as people name it on the command line: an ordinal, a "GPU-" or "MIG-" id or unique prefix
-// of one, a PCI address, or "local-rank". Threads: safe.
-
-#include <numapool/buffer.hpp>
+// A device as people name it on the command line: an ordinal, a "GPU-" or "MIG-" id or unique
+// prefix of one, a PCI address, or "local-rank". Threads: safe.
 
 #include <string>
 #include <string_view>
+
+#include <numapool/buffer.hpp>
 
 namespace numapool::cli {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // numapool devices: the machine's GPUs, the node of each, and what said so.
+#include <memory>
+#include <string>
+
 #include "cli/command.hpp"
 #include "cli/devices_facts.hpp"
 #include "cli/errors.hpp"
-
-#include <memory>
-#include <string>
 
 namespace numapool::cli {
 
@@ -53,7 +53,9 @@ void register_devices(CLI::App& app, chosen_command& chosen) {
       throw usage_error("--sysroot: '' is no path; write the name of a folder");
     }
     chosen.json = asked->json;
-    chosen.run = [asked](console& where) { return show_devices(*asked, where); };
+    chosen.run = [asked](console& where) {
+      return show_devices(*asked, where);
+    };
   });
 }
 

@@ -39,9 +39,8 @@ devices_facts read_devices(const topology_options& options) {
     machine.visible = visible_devices();
   }
   for (const host_device& device : host_devices(options)) {
-    device_location where = machine.is_this_machine
-                                ? locate_device(device.address)
-                                : locate_device(device.address, nodes, options);
+    device_location where = machine.is_this_machine ? locate_device(device.address)
+                                                    : locate_device(device.address, nodes, options);
     if (!machine.is_this_machine) {
       where.ordinal = static_cast<int>(machine.devices.size());
     }

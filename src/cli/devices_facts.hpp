@@ -4,14 +4,14 @@
 // The GPUs of a machine as plain values, and their two renderings, which read nothing but their
 // argument. Threads: values and free functions; safe.
 
-#include <numapool/device.hpp>
-#include <numapool/topology.hpp>
-
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <numapool/device.hpp>
+#include <numapool/topology.hpp>
 
 namespace numapool::cli {
 

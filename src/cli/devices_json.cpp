@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/devices_facts.hpp"
-
 #include <utility>
+
+#include "cli/devices_facts.hpp"
 
 namespace numapool::cli {
 
@@ -9,7 +9,9 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-json text_or_null(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
+json text_or_null(const std::string& text) {
+  return text.empty() ? json(nullptr) : json(text);
+}
 
 json node_or_null(node_id node) {
   return node.is_unknown() ? json(nullptr) : json(node.value());

@@ -6,13 +6,16 @@ namespace numapool::cli {
 
 namespace {
 
-constexpr std::size_t list_width = 28;  // of a CPU list in its column; longer ones take several lines
+constexpr std::size_t list_width =
+    28;  // of a CPU list in its column; longer ones take several lines
 
 std::string listed(const std::string& list) {
   return list.empty() ? "-" : join_lines(wrap_list(list, list_width));
 }
 
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
 
 std::string node_cell(const device_location& where) {
   std::string cell = where.node.is_unknown() ? "unknown" : std::to_string(where.node.value());

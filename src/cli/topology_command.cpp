@@ -67,13 +67,18 @@ int show_topology(const topology_arguments& asked, console& where) {
 
 void register_topology(CLI::App& app, chosen_command& chosen) {
   auto asked = std::make_shared<topology_arguments>();
-  CLI::App* command = app.add_subcommand("topology", "Show the NUMA nodes, and what this process may use of them");
+  CLI::App* command =
+      app.add_subcommand("topology", "Show the NUMA nodes, and what this process may use of them");
   command
-      ->add_option("--sysroot", asked->sysroot, "Show the machine recorded in DIR/sys and DIR/proc instead of this one")
+      ->add_option("--sysroot", asked->sysroot,
+                   "Show the machine recorded in DIR/sys and DIR/proc instead of this one")
       ->type_name("DIR");
-  command->add_option("--save", asked->save, "Also record the machine in DIR, for --sysroot to read somewhere else")
+  command
+      ->add_option("--save", asked->save,
+                   "Also record the machine in DIR, for --sysroot to read somewhere else")
       ->type_name("DIR");
-  command->add_option("--svg", asked->svg, "Also draw the machine into FILE, as SVG")->type_name("FILE");
+  command->add_option("--svg", asked->svg, "Also draw the machine into FILE, as SVG")
+      ->type_name("FILE");
   command->add_flag("--json", asked->json, "Print one JSON document instead of tables");
   command->footer(
       "Examples:\n"

@@ -67,16 +67,16 @@ std::string escaped(std::string_view text) {
 std::string text_at(int x, int y, std::string_view style_class, std::string_view text,
                     std::string_view anchor = "start") {
   std::ostringstream out;
-  out << "<text x=\"" << x << "\" y=\"" << y << "\" class=\"" << style_class << "\" text-anchor=\"" << anchor << "\">"
-      << escaped(text) << "</text>\n";
+  out << "<text x=\"" << x << "\" y=\"" << y << "\" class=\"" << style_class << "\" text-anchor=\""
+      << anchor << "\">" << escaped(text) << "</text>\n";
   return out.str();
 }
 
 std::string box(int x, int y, int width, int height, std::string_view style_class, int radius,
                 std::string_view more = "") {
   std::ostringstream out;
-  out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height << "\" class=\""
-      << style_class << "\" rx=\"" << radius << "\"" << more << "/>\n";
+  out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height
+      << "\" class=\"" << style_class << "\" rx=\"" << radius << "\"" << more << "/>\n";
   return out.str();
 }
 
@@ -119,7 +119,8 @@ class card {
   }
 
   void heading() {
-    const std::string note = node_.gpu_pci_address ? "GPU " + *node_.gpu_pci_address : std::string(name(node_.kind));
+    const std::string note =
+        node_.gpu_pci_address ? "GPU " + *node_.gpu_pci_address : std::string(name(node_.kind));
     line("head", "node " + std::to_string(node_.id.value()), note);
     y_ += 4;
   }
@@ -180,7 +181,8 @@ struct section {
 };
 
 std::vector<section> sections_of(const topology_facts& machine) {
-  std::vector<section> sections{{"Nodes with CPUs", {}}, {"Memory only", {}}, {"Memory of GPUs", {}}};
+  std::vector<section> sections{
+      {"Nodes with CPUs", {}}, {"Memory only", {}}, {"Memory of GPUs", {}}};
   for (const node_info& node : machine.nodes) {
     if (node.gpu_pci_address) {
       sections[2].nodes.push_back(&node);
@@ -274,15 +276,17 @@ int draw_distances(std::string& out, const topology_facts& machine, int y, int& 
   width = std::max(width, x + margin);
   y += 22;
   for (const node_info& from : machine.nodes) {
-    out +=
-        text_at(margin + label_width - 10, y + cell / 2 + 4, "muted", "node " + std::to_string(from.id.value()), "end");
+    out += text_at(margin + label_width - 10, y + cell / 2 + 4, "muted",
+                   "node " + std::to_string(from.id.value()), "end");
     x = margin + label_width;
     for (const node_info& to : machine.nodes) {
       const auto distance = distance_to(from, to.id);
       const double strength = distance ? 0.08 + 0.62 * heat_of(*distance, most) : 0.0;
-      out += box(x, y, cell, cell, "heat", 0, " fill-opacity=\"" + format_fixed(strength, 2) + "\"");
+      out +=
+          box(x, y, cell, cell, "heat", 0, " fill-opacity=\"" + format_fixed(strength, 2) + "\"");
       out += box(x, y, cell, cell, "cell", 0);
-      out += text_at(x + cell / 2, y + cell / 2 + 4, "text", distance ? std::to_string(*distance) : "-", "middle");
+      out += text_at(x + cell / 2, y + cell / 2 + 4, "text",
+                     distance ? std::to_string(*distance) : "-", "middle");
       x += cell;
     }
     y += cell;
@@ -292,7 +296,8 @@ int draw_distances(std::string& out, const topology_facts& machine, int y, int& 
 
 int draw_heading(std::string& out, const topology_facts& machine) {
   out += text_at(margin, margin + 18, "title", "NUMA nodes");
-  std::string line = std::to_string(machine.nodes.size()) + (machine.nodes.size() == 1 ? " node, " : " nodes, ") +
+  std::string line = std::to_string(machine.nodes.size()) +
+                     (machine.nodes.size() == 1 ? " node, " : " nodes, ") +
                      cpu_count(machine.online_cpus) + " online; this process may use " +
                      cpu_count(machine.allowed_cpus) + " and " + usable_memory(machine);
   if (machine.source == topology_source::synthetic) {

@@ -5,17 +5,17 @@
 // failed is an answer about nvidia-smi. Threads: safe to share. Nobody is asked under the lock, so
 // that a process forked meanwhile does not find it taken for seconds.
 
-#include "base/mutex.hpp"
-#include "device/pci_functions.hpp"
-#include "platform/nvml.hpp"
-
-#include <numapool/device.hpp>
-
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <numapool/device.hpp>
+
+#include "base/mutex.hpp"
+#include "device/pci_functions.hpp"
+#include "platform/nvml.hpp"
 
 namespace numapool::device {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cpu_slices.hpp"
 
-#include "device/device_chain.hpp"
-#include "device/pci_functions.hpp"
+#include <algorithm>
+#include <optional>
+#include <string>
 
 #include <numapool/device.hpp>
 #include <numapool/topology.hpp>
 
-#include <algorithm>
-#include <optional>
-#include <string>
+#include "device/device_chain.hpp"
+#include "device/pci_functions.hpp"
 
 namespace numapool {
 namespace device {

@@ -4,12 +4,12 @@
 // Dividing a node's CPUs among its GPUs, by whole cores: a cut through the middle of "0-15,128-143"
 // would give two GPUs the two threads of the same cores.
 
-#include "platform/platform.hpp"
+#include <cstddef>
+#include <vector>
 
 #include <numapool/node.hpp>
 
-#include <cstddef>
-#include <vector>
+#include "platform/platform.hpp"
 
 namespace numapool::device {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device_chain.hpp"
 
-#include "base/text.hpp"
-#include "device/node_sources.hpp"
-
 #include <array>
 #include <utility>
+
+#include "base/text.hpp"
+#include "device/node_sources.hpp"
 
 namespace numapool {
 

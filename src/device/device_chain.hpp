@@ -4,13 +4,13 @@
 // The chain of sources that says on which node a device is. Each answers or leaves a clause of why
 // not; the first answer counts, since a lesser source can only contradict it.
 
-#include "device/device_sources.hpp"
-
-#include <numapool/device.hpp>
-
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <numapool/device.hpp>
+
+#include "device/device_sources.hpp"
 
 namespace numapool::device {
 

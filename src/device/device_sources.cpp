@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device_sources.hpp"
 
-#include <numapool/environment.hpp>
-
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
+
+#include <numapool/environment.hpp>
 
 namespace numapool::device {
 namespace {

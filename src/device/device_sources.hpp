@@ -3,16 +3,16 @@
 
 // Who can be asked about devices: of this machine everybody, of a recorded one its files alone.
 
-#include "device/cache.hpp"
-#include "device/visible_devices.hpp"
-#include "platform/platform.hpp"
-
-#include <numapool/topology.hpp>
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <numapool/topology.hpp>
+
+#include "device/cache.hpp"
+#include "device/visible_devices.hpp"
+#include "platform/platform.hpp"
 
 namespace numapool::device {
 

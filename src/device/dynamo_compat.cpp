@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/dynamo_compat.hpp"
 
-#include "base/text.hpp"
-#include "device/nvidia_smi.hpp"
-#include "platform/platform.hpp"
+#include <cstdlib>
+#include <vector>
 
 #include <numapool/device.hpp>
 #include <numapool/environment.hpp>
 
-#include <cstdlib>
-#include <vector>
+#include "base/text.hpp"
+#include "device/nvidia_smi.hpp"
+#include "platform/platform.hpp"
 
 namespace numapool {
 namespace device {

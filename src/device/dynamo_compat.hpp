@@ -3,14 +3,14 @@
 
 // dynamo's own way (dynamo-memory, E1 and E1b) from a device to a node, over what is asked.
 
-#include "platform/programs.hpp"
-
-#include <numapool/node.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <numapool/node.hpp>
+
+#include "platform/programs.hpp"
 
 namespace numapool::device {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/device_sources.hpp"
+#include <algorithm>
+#include <string>
 
 #include <numapool/device.hpp>
 
-#include <algorithm>
-#include <string>
+#include "device/device_sources.hpp"
 
 namespace numapool {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/text.hpp"
+#include <climits>
+#include <cstdlib>
 
 #include <numapool/device.hpp>
 #include <numapool/environment.hpp>
 
-#include <climits>
-#include <cstdlib>
+#include "base/text.hpp"
 
 namespace numapool {
 

@@ -2,17 +2,17 @@
 
 // The public questions: who is asked, and how a person names a device.
 
-#include "base/failures.hpp"
-#include "base/text.hpp"
-#include "device/device_chain.hpp"
-
-#include <numapool/device.hpp>
-#include <numapool/error.hpp>
-
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <utility>
+
+#include <numapool/device.hpp>
+#include <numapool/error.hpp>
+
+#include "base/failures.hpp"
+#include "base/text.hpp"
+#include "device/device_chain.hpp"
 
 namespace numapool {
 namespace device {

@@ -3,13 +3,13 @@
 // What hangs from the same PCI root. /sys/bus/pci/devices has links into the tree below
 // /sys/devices, whose folders are walked instead, since a recorded machine may hold no links.
 
-#include "device/pci_functions.hpp"
-
-#include <numapool/device.hpp>
-
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include <numapool/device.hpp>
+
+#include "device/pci_functions.hpp"
 
 namespace numapool {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/node_sources.hpp"
 
-#include "base/text.hpp"
-#include "device/nvidia_smi.hpp"
-
 #include <algorithm>
 #include <cstdint>
+
+#include "base/text.hpp"
+#include "device/nvidia_smi.hpp"
 
 namespace numapool::device {
 namespace {

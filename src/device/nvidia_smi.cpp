@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/nvidia_smi.hpp"
 
-#include "base/text.hpp"
-
 #include <utility>
+
+#include "base/text.hpp"
 
 namespace numapool::device {
 namespace {

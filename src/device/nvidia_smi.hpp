@@ -4,16 +4,16 @@
 // nvidia-smi, the last to be asked: a program that can take tens of seconds, stick in the kernel or
 // print anything at all (gpud PR 261, HAMi PR 99).
 
-#include "device/cache.hpp"
-#include "platform/programs.hpp"
-
-#include <numapool/node.hpp>
-
 #include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <numapool/node.hpp>
+
+#include "device/cache.hpp"
+#include "platform/programs.hpp"
 
 namespace numapool::device {
 

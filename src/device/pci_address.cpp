@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/failures.hpp"
-#include "base/text.hpp"
-
-#include <numapool/device.hpp>
-#include <numapool/error.hpp>
-
 #include <array>
 #include <cstdio>
 #include <optional>
 #include <ostream>
 #include <vector>
+
+#include <numapool/device.hpp>
+#include <numapool/error.hpp>
+
+#include "base/failures.hpp"
+#include "base/text.hpp"
 
 namespace numapool {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/pci_functions.hpp"
 
-#include "base/text.hpp"
-
 #include <algorithm>
+
+#include "base/text.hpp"
 
 namespace numapool::device {
 namespace {

@@ -3,14 +3,14 @@
 
 // PCI functions as sysfs shows them. A file that cannot be read is an absent fact.
 
-#include "platform/platform.hpp"
-
-#include <numapool/device.hpp>
-
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <numapool/device.hpp>
+
+#include "platform/platform.hpp"
 
 namespace numapool::device {
 

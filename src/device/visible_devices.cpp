@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/visible_devices.hpp"
 
-#include "base/text.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <set>
 #include <utility>
+
+#include "base/text.hpp"
 
 namespace numapool::device {
 namespace {

@@ -5,13 +5,13 @@
 // the GPUs. Source: CUDA C++ Programming Guide, "CUDA Environment Variables"; for MIG ids of
 // drivers since r470, NVIDIA's Multi-Instance GPU user guide.
 
-#include <numapool/device.hpp>
-
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <numapool/device.hpp>
 
 namespace numapool::device {
 

@@ -50,12 +50,15 @@ ledger& admitted() {
   return process_wide;
 }
 
-std::uint64_t less(std::uint64_t from, std::uint64_t taken) noexcept { return from > taken ? from - taken : 0; }
+std::uint64_t less(std::uint64_t from, std::uint64_t taken) noexcept {
+  return from > taken ? from - taken : 0;
+}
 
 // "MemFree:  123 kB", with or without the "Node 3 " that node files put before it.
 std::optional<std::uint64_t> meminfo_bytes(std::string_view text, std::string_view key) {
   for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
-    const bool whole_word = (at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n') && text[at + key.size()] == ':';
+    const bool whole_word =
+        (at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n') && text[at + key.size()] == ':';
     if (!whole_word) {
       continue;
     }
@@ -75,9 +78,10 @@ struct room {
 };
 
 std::optional<room> room_on(const platform::files& files, const topology& nodes, node_id node) {
-  const std::string path = nodes.source() == topology_source::synthetic
-                               ? std::string("/proc/meminfo")
-                               : "/sys/devices/system/node/node" + std::to_string(node.value()) + "/meminfo";
+  const std::string path =
+      nodes.source() == topology_source::synthetic
+          ? std::string("/proc/meminfo")
+          : "/sys/devices/system/node/node" + std::to_string(node.value()) + "/meminfo";
   std::string text;
   if (files.read_text(path, text)) {
     return std::nullopt;
@@ -94,37 +98,49 @@ std::optional<room> room_on(const platform::files& files, const topology& nodes,
   return room{*total, std::min(available, *total)};
 }
 
-std::string in_mib(std::uint64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; }
-
-failure refuse(errc code, const admission_request& wanted, const std::string& where, std::uint64_t usable,
-               std::uint64_t reserve) {
-  return {code, operation::admit, wanted.node, wanted.size_bytes, {},
-          "asked for " + in_mib(wanted.size_bytes) + ", but " + where + " has " + in_mib(usable) +
-              " to give (a reserve of " + in_mib(reserve) +
-              " is kept; worker_pool_options::reserve_bytes sets it): ask for less, or free some first"};
+std::string in_mib(std::uint64_t bytes) {
+  return std::to_string(bytes >> 20U) + " MiB";
 }
 
-failure check_node(const platform::files& files, const topology& nodes, const admission_request& wanted) {
+failure refuse(errc code, const admission_request& wanted, const std::string& where,
+               std::uint64_t usable, std::uint64_t reserve) {
+  return {code,
+          operation::admit,
+          wanted.node,
+          wanted.size_bytes,
+          {},
+          "asked for " + in_mib(wanted.size_bytes) + ", but " + where + " has " + in_mib(usable) +
+              " to give (a reserve of " + in_mib(reserve) +
+              " is kept; worker_pool_options::reserve_bytes sets it): ask for less, or free some "
+              "first"};
+}
+
+failure check_node(const platform::files& files, const topology& nodes,
+                   const admission_request& wanted) {
   const auto there = room_on(files, nodes, wanted.node);
   if (!there) {
     return {};  // unknown is not full: the kernel has the last word, and placement is verified
   }
-  const std::uint64_t reserve = wanted.reserve_bytes.value_or(default_reserve_bytes(there->total_bytes));
+  const std::uint64_t reserve =
+      wanted.reserve_bytes.value_or(default_reserve_bytes(there->total_bytes));
   const std::uint64_t usable = less(there->available_bytes, reserve + admitted().of(wanted.node));
   if (wanted.size_bytes > usable) {
-    return refuse(errc::out_of_node_memory, wanted, "node " + std::to_string(wanted.node.value()), usable, reserve);
+    return refuse(errc::out_of_node_memory, wanted, "node " + std::to_string(wanted.node.value()),
+                  usable, reserve);
   }
   return {};
 }
 
-failure check_machine(const platform::files& files, const topology& nodes, const admission_request& wanted) {
+failure check_machine(const platform::files& files, const topology& nodes,
+                      const admission_request& wanted) {
   std::uint64_t usable = 0;
   std::uint64_t reserve = 0;
   for (const node_info& node : nodes.nodes()) {
     const bool counts = node.allowed_memory && (!node.gpu_pci_address || node.id == wanted.node);
     const auto there = counts ? room_on(files, nodes, node.id) : std::nullopt;
     if (there) {
-      const std::uint64_t kept = wanted.reserve_bytes.value_or(default_reserve_bytes(there->total_bytes));
+      const std::uint64_t kept =
+          wanted.reserve_bytes.value_or(default_reserve_bytes(there->total_bytes));
       usable += less(there->available_bytes, kept + admitted().of(node.id));
       reserve += kept;
     }
@@ -133,12 +149,15 @@ failure check_machine(const platform::files& files, const topology& nodes, const
     return {};  // no node could be read
   }
   usable = less(usable, admitted().of(node_id::unknown));
-  return wanted.size_bytes > usable ? refuse(errc::out_of_memory, wanted, "the machine", usable, reserve) : failure();
+  return wanted.size_bytes > usable
+             ? refuse(errc::out_of_memory, wanted, "the machine", usable, reserve)
+             : failure();
 }
 
 failure check_cgroups(const platform::files& files, const admission_request& wanted) {
   for (const cgroup::memory_limit& limit : cgroup::memory_limits(files)) {
-    const std::uint64_t reserve = wanted.reserve_bytes.value_or(default_reserve_bytes(limit.limit_bytes));
+    const std::uint64_t reserve =
+        wanted.reserve_bytes.value_or(default_reserve_bytes(limit.limit_bytes));
     const std::uint64_t used = less(limit.usage_bytes, limit.reclaimable_bytes);
     const std::uint64_t usable = less(limit.limit_bytes, used + reserve + admitted().total());
     if (wanted.size_bytes > usable) {
@@ -150,7 +169,8 @@ failure check_cgroups(const platform::files& files, const admission_request& wan
 
 }  // namespace
 
-admission_ticket::admission_ticket(node_id node, std::size_t size_bytes) : node_(node), size_bytes_(size_bytes) {
+admission_ticket::admission_ticket(node_id node, std::size_t size_bytes)
+    : node_(node), size_bytes_(size_bytes) {
   admitted().add(node, size_bytes);
 }
 
@@ -163,7 +183,9 @@ admission_ticket& admission_ticket::operator=(admission_ticket&& other) noexcept
   return *this;
 }
 
-admission_ticket::~admission_ticket() { give_back(size_bytes_); }
+admission_ticket::~admission_ticket() {
+  give_back(size_bytes_);
+}
 
 void admission_ticket::give_back(std::size_t size_bytes) noexcept {
   NUMAPOOL_CHECK(size_bytes <= size_bytes_);
@@ -174,7 +196,8 @@ void admission_ticket::give_back(std::size_t size_bytes) noexcept {
 }
 
 std::size_t default_reserve_bytes(std::uint64_t total_bytes) noexcept {
-  constexpr std::uint64_t at_least = 512ULL << 20U;  // 512 MiB: what a small service needs to go on living
+  constexpr std::uint64_t at_least = 512ULL
+                                     << 20U;  // 512 MiB: what a small service needs to go on living
   return std::min(std::max(total_bytes / 50, at_least), total_bytes / 8);
 }
 
@@ -186,7 +209,8 @@ failure admit(const platform::files& files, const topology& nodes, const admissi
   // One admission at a time: two that look before either takes would both be let in.
   static base::mutex& admitting = *new base::mutex;
   const base::lock_guard lock(admitting);
-  failure why = wanted.strict ? check_node(files, nodes, wanted) : check_machine(files, nodes, wanted);
+  failure why =
+      wanted.strict ? check_node(files, nodes, wanted) : check_machine(files, nodes, wanted);
   if (!why) {
     why = check_cgroups(files, wanted);
   }
@@ -196,7 +220,8 @@ failure admit(const platform::files& files, const topology& nodes, const admissi
   return why;
 }
 
-std::optional<std::uint64_t> free_huge_pages(const platform::files& files, node_id node, std::size_t page_size_bytes) {
+std::optional<std::uint64_t> free_huge_pages(const platform::files& files, node_id node,
+                                             std::size_t page_size_bytes) {
   const std::string pool = "/hugepages/hugepages-" + std::to_string(page_size_bytes / 1024) + "kB/";
   const auto read = [&files](const std::string& path) -> std::optional<std::uint64_t> {
     std::string text;
@@ -216,8 +241,8 @@ std::optional<std::uint64_t> free_huge_pages(const platform::files& files, node_
   if (node.is_unknown()) {
     return unreserved;
   }
-  const auto free_on_node =
-      read("/sys/devices/system/node/node" + std::to_string(node.value()) + pool + "free_hugepages");
+  const auto free_on_node = read("/sys/devices/system/node/node" + std::to_string(node.value()) +
+                                 pool + "free_hugepages");
   return std::min(unreserved, free_on_node.value_or(unreserved));
 }
 

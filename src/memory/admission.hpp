@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Whether there is room for a request, asked before any page is touched: a strict policy on a full node is an OOM kill,
-// not an error (seen with MPOL_BIND by touch, MADV_POPULATE_WRITE and mlock alike).
+// Whether there is room for a request, asked before any page is touched: a strict policy on a full
+// node is an OOM kill, not an error (seen with MPOL_BIND by touch, MADV_POPULATE_WRITE and mlock
+// alike).
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace numapool::memory {
 
-/// Bytes that are admitted and not yet resident: the kernel's figures do not show them, so the next request must. Gives
-/// them back as pages become resident, and the rest when it ends. Move-only.
+/// Bytes that are admitted and not yet resident: the kernel's figures do not show them, so the next
+/// request must. Gives them back as pages become resident, and the rest when it ends. Move-only.
 class admission_ticket {
  public:
   admission_ticket() noexcept = default;
@@ -36,24 +37,28 @@ class admission_ticket {
 };
 
 struct admission_request {
-  node_id node;                 // where the memory is to come from; unknown: from anywhere
+  node_id node;  // where the memory is to come from; unknown: from anywhere
   std::size_t size_bytes = 0;
-  bool strict = false;          // the node alone must hold it; else all allowed nodes together may
-  bool from_page_cache = true;  // false: hugetlb, which takes nothing from the nodes' free memory or the memory cgroup
+  bool strict = false;  // the node alone must hold it; else all allowed nodes together may
+  bool from_page_cache =
+      true;  // false: hugetlb, which takes nothing from the nodes' free memory or the memory cgroup
   std::optional<std::size_t> reserve_bytes;
 };
 
 /// Kept free of `total_bytes`: 2 % of it, at least 512 MiB, never more than an eighth.
 [[nodiscard]] std::size_t default_reserve_bytes(std::uint64_t total_bytes) noexcept;
 
-/// Errors: out_of_node_memory, out_of_memory, cgroup_memory_limit, naming what was asked, what there is and which
-/// limit. On success `ticket` holds the bytes. Cost: reads one meminfo a node and a few cgroup files.
-[[nodiscard]] failure admit(const platform::files& files, const topology& nodes, const admission_request& wanted,
-                            admission_ticket& ticket);
+/// Errors: out_of_node_memory, out_of_memory, cgroup_memory_limit, naming what was asked, what
+/// there is and which limit. On success `ticket` holds the bytes. Cost: reads one meminfo a node
+/// and a few cgroup files.
+[[nodiscard]] failure admit(const platform::files& files, const topology& nodes,
+                            const admission_request& wanted, admission_ticket& ticket);
 
-/// Free huge pages of `page_size_bytes` on `node` now: the smaller of the node's free pages and the global free pages
-/// less those that other mappings have reserved. Empty when the kernel has no such pool.
-[[nodiscard]] std::optional<std::uint64_t> free_huge_pages(const platform::files& files, node_id node,
+/// Free huge pages of `page_size_bytes` on `node` now: the smaller of the node's free pages and the
+/// global free pages less those that other mappings have reserved. Empty when the kernel has no
+/// such pool.
+[[nodiscard]] std::optional<std::uint64_t> free_huge_pages(const platform::files& files,
+                                                           node_id node,
                                                            std::size_t page_size_bytes);
 
 }  // namespace numapool::memory

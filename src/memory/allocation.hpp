@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The life of one request (src/README.md), as steps that the pool calls on threads of its choice. Knows no threads.
+// The life of one request (src/README.md), as steps that the pool calls on threads of its choice.
+// Knows no threads.
 
 #include <chrono>
 #include <cstddef>
@@ -19,24 +20,26 @@ namespace numapool::memory {
 
 /// Who will fill the buffer.
 struct worker_facts {
-  node_id node;          // theirs; unknown: they are not pinned
+  node_id node;  // theirs; unknown: they are not pinned
   unsigned count = 0;
-  bool pinned = false;   // every one of them runs on its node's CPUs only
-  numapool::node_source node_source = numapool::node_source::unknown;  // what named the node, if it is a device's
+  bool pinned = false;  // every one of them runs on its node's CPUs only
+  // What named the node, if it is a device's.
+  numapool::node_source node_source = numapool::node_source::unknown;
 };
 
-/// Threads: prepare() and finish() alone; populate() of different pieces on any number of threads between the two. The
-/// destructor of one that was not taken undoes everything.
+/// Threads: prepare() and finish() alone; populate() of different pieces on any number of threads
+/// between the two. The destructor of one that was not taken undoes everything.
 class allocation {
  public:
   /// `what.node` is resolved: a node that exists, or unknown on the plain routes.
-  allocation(platform::platform& machine, const topology& nodes, const request& what, numapool::route route,
-             const worker_facts& workers, std::optional<std::size_t> reserve_bytes);
+  allocation(platform::platform& machine, const topology& nodes, const request& what,
+             numapool::route route, const worker_facts& workers,
+             std::optional<std::size_t> reserve_bytes);
 
-  /// Checks the options without touching anything: zero_size, size_overflow, unknown_node, node_not_allowed,
-  /// invalid_option.
-  [[nodiscard]] static failure validate(const topology& nodes, const request& what, numapool::route route,
-                                        std::size_t page_size_bytes);
+  /// Checks the options without touching anything: zero_size, size_overflow, unknown_node,
+  /// node_not_allowed, invalid_option.
+  [[nodiscard]] static failure validate(const topology& nodes, const request& what,
+                                        numapool::route route, std::size_t page_size_bytes);
 
   /// Plans the pin, admits, maps, binds. On an error nothing is left.
   [[nodiscard]] failure prepare();
@@ -80,11 +83,11 @@ class allocation {
   const std::size_t base_page_bytes_;
 
   // Set by prepare(), then constant.
-  std::size_t huge_page_bytes_ = 0;   // of hugetlb or THP; 0: base pages
+  std::size_t huge_page_bytes_ = 0;  // of hugetlb or THP; 0: base pages
   bool is_hugetlb_ = false;
   bool populate_by_call_ = false;
   std::size_t piece_bytes_ = 0;
-  node_id memory_node_;               // where the memory is to come from
+  node_id memory_node_;  // where the memory is to come from
   pin_kind pin_plan_ = pin_kind::none;
   int cuda_device_ = -1;
   std::size_t chunk_bytes_ = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <numapool/buffer.hpp>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
+
+#include <numapool/buffer.hpp>
 
 #include "base/check.hpp"
 #include "memory/buffer_state.hpp"
@@ -14,7 +14,8 @@ namespace numapool {
 namespace memory {
 namespace {
 
-// Counters for people to read; nothing is decided by them, so their order against other memory does not matter.
+// Counters for people to read; nothing is decided by them, so their order against other memory does
+// not matter.
 struct atomic_totals {
   std::atomic<std::uint64_t> buffers_live{0};
   std::atomic<std::uint64_t> bytes_mapped{0};
@@ -27,8 +28,8 @@ atomic_totals totals;
 
 buffer_totals current_totals() noexcept {
   constexpr auto relaxed = std::memory_order_relaxed;
-  return {totals.buffers_live.load(relaxed), totals.bytes_mapped.load(relaxed), totals.bytes_registered.load(relaxed),
-          totals.release_failures.load(relaxed)};
+  return {totals.buffers_live.load(relaxed), totals.bytes_mapped.load(relaxed),
+          totals.bytes_registered.load(relaxed), totals.release_failures.load(relaxed)};
 }
 
 buffer_state::buffer_state(platform::platform& machine_of)
@@ -36,7 +37,9 @@ buffer_state::buffer_state(platform::platform& machine_of)
 
 buffer_state::buffer_state(failure reason) : why(std::move(reason)) {}
 
-buffer_state::~buffer_state() { release(); }
+buffer_state::~buffer_state() {
+  release();
+}
 
 void buffer_state::adopt(const platform::mapping& made) noexcept {
   NUMAPOOL_CHECK(!holds_memory());
@@ -46,18 +49,20 @@ void buffer_state::adopt(const platform::mapping& made) noexcept {
 }
 
 void buffer_state::add_registration(const registration& made) {
-  NUMAPOOL_CHECK(registrations.size() < registrations.capacity());  // reserved before: must not fail now
+  NUMAPOOL_CHECK(registrations.size() <
+                 registrations.capacity());  // reserved before: must not fail now
   registrations.push_back(made);
   totals.bytes_registered.fetch_add(made.size_bytes, std::memory_order_relaxed);
 }
 
 bool buffer_state::unregister_all() noexcept {
-  std::vector<registration> refused;  // its own storage serves twice, so that nothing here allocates
+  std::vector<registration>
+      refused;  // its own storage serves twice, so that nothing here allocates
   refused.swap(registrations);
   std::size_t kept = refused.size();
   for (std::size_t i = refused.size(); i-- > 0;) {
-    const auto result =
-        machine->registrar.unregister_range(registered_device, mapped.data + refused[i].offset_bytes);
+    const auto result = machine->registrar.unregister_range(registered_device,
+                                                            mapped.data + refused[i].offset_bytes);
     if (result.outcome == platform::unregister_outcome::failed) {
       refused[--kept] = refused[i];
     } else {
@@ -74,9 +79,11 @@ void buffer_state::release() noexcept {
     return;
   }
   if (machine->threads.process_generation() != process_generation) {
-    return;  // a forked child: the pages are its parent's (MADV_DONTFORK), and so is the driver's knowledge of them
+    return;  // a forked child: the pages are its parent's (MADV_DONTFORK), and so is the driver's
+             // knowledge of them
   }
-  // A device may still write to a range that the driver did not take back: such memory is never unmapped.
+  // A device may still write to a range that the driver did not take back: such memory is never
+  // unmapped.
   if (!unregister_all() || machine->memory.unmap(mapped)) {
     totals.release_failures.fetch_add(1, std::memory_order_relaxed);
     return;
@@ -95,7 +102,8 @@ const memory::buffer_state& held(const std::unique_ptr<memory::buffer_state>& st
 }
 
 template <typename Enum, std::size_t Count>
-std::string_view enumerator_name(Enum value, const std::array<std::string_view, Count>& names) noexcept {
+std::string_view enumerator_name(Enum value,
+                                 const std::array<std::string_view, Count>& names) noexcept {
   const auto index = static_cast<std::size_t>(value);
   NUMAPOOL_CHECK(index < Count);
   return names[index];
@@ -109,50 +117,85 @@ buffer::buffer(buffer&& other) noexcept = default;
 buffer& buffer::operator=(buffer&& other) noexcept = default;
 buffer::~buffer() = default;
 
-buffer::operator bool() const noexcept { return state_ != nullptr && state_->holds_memory(); }
-void buffer::reset() noexcept { state_.reset(); }
+buffer::operator bool() const noexcept {
+  return state_ != nullptr && state_->holds_memory();
+}
+void buffer::reset() noexcept {
+  state_.reset();
+}
 
-std::byte* buffer::data() const noexcept { return *this ? state_->mapped.data : nullptr; }
-std::size_t buffer::size_bytes() const noexcept { return *this ? state_->size_bytes : 0; }
-std::size_t buffer::mapped_bytes() const noexcept { return *this ? state_->mapped.size_bytes : 0; }
-std::span<std::byte> buffer::span() const noexcept { return {data(), size_bytes()}; }
+std::byte* buffer::data() const noexcept {
+  return *this ? state_->mapped.data : nullptr;
+}
+std::size_t buffer::size_bytes() const noexcept {
+  return *this ? state_->size_bytes : 0;
+}
+std::size_t buffer::mapped_bytes() const noexcept {
+  return *this ? state_->mapped.size_bytes : 0;
+}
+std::span<std::byte> buffer::span() const noexcept {
+  return {data(), size_bytes()};
+}
 
 numapool::node_source buffer::node_source() const noexcept {
   return *this ? state_->node_source : numapool::node_source::unknown;
 }
-node_id buffer::node_requested() const noexcept { return *this ? state_->node_requested : node_id::unknown; }
-node_id buffer::node_of_workers() const noexcept { return *this ? state_->node_of_workers : node_id::unknown; }
-unsigned buffer::workers() const noexcept { return *this ? state_->workers : 0; }
-std::optional<int> buffer::device() const noexcept { return *this ? state_->device : std::nullopt; }
-numapool::route buffer::route() const noexcept { return *this ? state_->route : numapool::route::node_workers; }
+node_id buffer::node_requested() const noexcept {
+  return *this ? state_->node_requested : node_id::unknown;
+}
+node_id buffer::node_of_workers() const noexcept {
+  return *this ? state_->node_of_workers : node_id::unknown;
+}
+unsigned buffer::workers() const noexcept {
+  return *this ? state_->workers : 0;
+}
+std::optional<int> buffer::device() const noexcept {
+  return *this ? state_->device : std::nullopt;
+}
+numapool::route buffer::route() const noexcept {
+  return *this ? state_->route : numapool::route::node_workers;
+}
 
 node_id buffer::node_reached() const noexcept {
   if (!*this) {
     return node_id::unknown;
   }
   const auto& nodes = state_->placement.by_node;
-  const auto most = std::max_element(nodes.begin(), nodes.end(),
-                                     [](const auto& a, const auto& b) { return a.pages < b.pages; });
+  const auto most = std::max_element(
+      nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.pages < b.pages; });
   return most == nodes.end() ? node_id::unknown : most->node;
 }
 
-const placement& buffer::placement() const noexcept { return held(state_).placement; }
-const page_outcome& buffer::pages() const noexcept { return held(state_).pages; }
-const bind_outcome& buffer::policy() const noexcept { return held(state_).policy; }
-const pin_outcome& buffer::pin() const noexcept { return held(state_).pin; }
-const timings& buffer::timings() const noexcept { return held(state_).timings; }
+const placement& buffer::placement() const noexcept {
+  return held(state_).placement;
+}
+const page_outcome& buffer::pages() const noexcept {
+  return held(state_).pages;
+}
+const bind_outcome& buffer::policy() const noexcept {
+  return held(state_).policy;
+}
+const pin_outcome& buffer::pin() const noexcept {
+  return held(state_).pin;
+}
+const timings& buffer::timings() const noexcept {
+  return held(state_).timings;
+}
 
 const placement& buffer::remeasure(verify_policy how) {
   const memory::buffer_state& state = held(state_);
-  state_->placement = memory::measure_placement(*state.machine, memory::measured_range::of(state), how);
+  state_->placement =
+      memory::measure_placement(*state.machine, memory::measured_range::of(state), how);
   return state_->placement;
 }
 
 std::span<const registration> buffer::registrations() const noexcept {
-  return *this ? std::span<const registration>(state_->registrations) : std::span<const registration>();
+  return *this ? std::span<const registration>(state_->registrations)
+               : std::span<const registration>();
 }
 
-std::vector<std::span<std::byte>> buffer::split(std::size_t offset_bytes, std::size_t size_bytes) const {
+std::vector<std::span<std::byte>> buffer::split(std::size_t offset_bytes,
+                                                std::size_t size_bytes) const {
   const memory::buffer_state& state = held(state_);
   NUMAPOOL_CHECK(offset_bytes <= mapped_bytes() && size_bytes <= mapped_bytes() - offset_bytes);
   std::vector<std::span<std::byte>> pieces;
@@ -185,23 +228,26 @@ std::string_view name(pin_kind kind) noexcept {
   return enumerator_name(kind, std::array<std::string_view, 3>{"none", "cuda", "mlock"});
 }
 std::string_view name(pin_route route) noexcept {
-  return enumerator_name(route, std::array<std::string_view, 4>{"none", "runtime", "driver", "mlock"});
+  return enumerator_name(route,
+                         std::array<std::string_view, 4>{"none", "runtime", "driver", "mlock"});
 }
 std::string_view name(bind_policy policy) noexcept {
   return enumerator_name(policy, std::array<std::string_view, 3>{"prefer", "strict", "none"});
 }
 std::string_view name(bind_kind kind) noexcept {
-  return enumerator_name(kind, std::array<std::string_view, 4>{"none", "first-touch", "prefer", "bind"});
+  return enumerator_name(kind,
+                         std::array<std::string_view, 4>{"none", "first-touch", "prefer", "bind"});
 }
 std::string_view name(verify_policy policy) noexcept {
   return enumerator_name(policy, std::array<std::string_view, 3>{"sample", "full", "off"});
 }
 std::string_view name(witness which) noexcept {
-  return enumerator_name(which, std::array<std::string_view, 4>{"none", "move_pages", "get_mempolicy", "numa_maps"});
+  return enumerator_name(
+      which, std::array<std::string_view, 4>{"none", "move_pages", "get_mempolicy", "numa_maps"});
 }
 std::string_view name(route which) noexcept {
-  return enumerator_name(which,
-                         std::array<std::string_view, 3>{"node-workers", "plain-gate-off", "plain-node-unknown"});
+  return enumerator_name(which, std::array<std::string_view, 3>{"node-workers", "plain-gate-off",
+                                                                "plain-node-unknown"});
 }
 
 }  // namespace numapool

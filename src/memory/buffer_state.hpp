@@ -22,8 +22,8 @@ struct buffer_totals {
 };
 [[nodiscard]] buffer_totals current_totals() noexcept;
 
-/// Owns one mapping and its registrations. Made by `allocation`, then held by `buffer`; either way the destructor
-/// undoes what there is, in reverse.
+/// Owns one mapping and its registrations. Made by `allocation`, then held by `buffer`; either way
+/// the destructor undoes what there is, in reverse.
 struct buffer_state {
   explicit buffer_state(platform::platform& machine);
   /// Holds no memory: what an asynchronous operation delivers with an error.
@@ -32,19 +32,22 @@ struct buffer_state {
   buffer_state(const buffer_state&) = delete;
   buffer_state& operator=(const buffer_state&) = delete;
 
-  [[nodiscard]] static buffer to_buffer(std::unique_ptr<buffer_state> state) { return buffer(std::move(state)); }
+  [[nodiscard]] static buffer to_buffer(std::unique_ptr<buffer_state> state) {
+    return buffer(std::move(state));
+  }
   [[nodiscard]] bool holds_memory() const noexcept { return mapped.data != nullptr; }
 
   /// Takes ownership of a fresh mapping.
   void adopt(const platform::mapping& made) noexcept;
   /// Notes one range that the registrar has just accepted.
   void add_registration(const registration& made);
-  /// Unregisters what is registered, last first; false when the driver refused some, which then stays listed, and the
-  /// memory must stay mapped.
+  /// Unregisters what is registered, last first; false when the driver refused some, which then
+  /// stays listed, and the memory must stay mapped.
   [[nodiscard]] bool unregister_all() noexcept;
 
   platform::platform* machine = nullptr;  // outlives every buffer
-  std::uint64_t process_generation = 0;   // of the process that owns the memory: a forked child does not
+  std::uint64_t process_generation =
+      0;  // of the process that owns the memory: a forked child does not
   platform::mapping mapped;
   std::vector<registration> registrations;
   int registered_device = -1;  // the ordinal that register_range was given

@@ -14,12 +14,14 @@
 namespace numapool::memory {
 namespace {
 
-constexpr std::size_t samples_max = 64;    // a sample reads in 6 us where every 4 KiB page of 1 GiB takes 31 ms
+constexpr std::size_t samples_max =
+    64;  // a sample reads in 6 us where every 4 KiB page of 1 GiB takes 31 ms
 constexpr std::size_t batch_pages = 1024;  // 12 KiB of arrays, whatever the size of the buffer
 
 using counts = std::map<node_id, std::size_t>;
 
-// The addresses to ask about: every page, or samples spread evenly with the first and the last among them.
+// The addresses to ask about: every page, or samples spread evenly with the first and the last
+// among them.
 class page_walk {
  public:
   page_walk(const measured_range& range, verify_policy how)
@@ -43,7 +45,8 @@ node_id node_of_answer(int answer) noexcept {
   return answer < 0 ? node_id::unknown : node_id(static_cast<std::uint32_t>(answer));
 }
 
-platform::error_code ask_move_pages(const platform::memory& memory, const page_walk& walk, counts& found) {
+platform::error_code ask_move_pages(const platform::memory& memory, const page_walk& walk,
+                                    counts& found) {
   std::array<void*, batch_pages> addresses{};
   std::array<int, batch_pages> nodes{};
   for (std::size_t done = 0; done < walk.size();) {
@@ -51,7 +54,8 @@ platform::error_code ask_move_pages(const platform::memory& memory, const page_w
     for (std::size_t i = 0; i < count; ++i) {
       addresses[i] = walk.address(done + i);
     }
-    if (const auto error = memory.query_nodes(std::span(addresses).first(count), std::span(nodes).first(count))) {
+    if (const auto error =
+            memory.query_nodes(std::span(addresses).first(count), std::span(nodes).first(count))) {
       return error;
     }
     for (const int answer : std::span(nodes).first(count)) {
@@ -62,7 +66,8 @@ platform::error_code ask_move_pages(const platform::memory& memory, const page_w
   return {};
 }
 
-platform::error_code ask_get_mempolicy(const platform::memory& memory, const page_walk& walk, counts& found) {
+platform::error_code ask_get_mempolicy(const platform::memory& memory, const page_walk& walk,
+                                       counts& found) {
   for (std::size_t i = 0; i < walk.size(); ++i) {
     int node = -1;
     if (const auto error = memory.query_node(walk.address(i), node)) {
@@ -82,12 +87,14 @@ std::vector<pages_on_node> to_vector(const counts& found, std::size_t weight) {
 }
 
 // Fills `result` from numa_maps, which answers for the whole mapping whatever was asked.
-platform::error_code ask_numa_maps(const platform::platform& machine, const measured_range& range, placement& result) {
+platform::error_code ask_numa_maps(const platform::platform& machine, const measured_range& range,
+                                   placement& result) {
   std::string text;
   if (const auto error = machine.files.read_text("/proc/self/numa_maps", text)) {
     return error;
   }
-  result.by_node = read_numa_maps(text, reinterpret_cast<std::uintptr_t>(range.data), machine.memory.page_size_bytes());
+  result.by_node = read_numa_maps(text, reinterpret_cast<std::uintptr_t>(range.data),
+                                  machine.memory.page_size_bytes());
   if (result.by_node.empty()) {
     return {ENOENT, boost::system::system_category()};
   }
@@ -111,7 +118,8 @@ template <typename Number>
 std::optional<Number> read_number(std::string_view text, int base = 10) {
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number)
+                                                                  : std::nullopt;
 }
 
 std::string_view next_word(std::string_view& line) {
@@ -150,12 +158,14 @@ std::vector<pages_on_node> read_numa_maps_line(std::string_view line, std::size_
 
 measured_range measured_range::of(const buffer_state& state) {
   const std::size_t base = state.machine->memory.page_size_bytes();
-  const bool all_huge = state.pages.kind != page_kind::base && state.pages.huge_bytes == state.mapped.size_bytes;
+  const bool all_huge =
+      state.pages.kind != page_kind::base && state.pages.huge_bytes == state.mapped.size_bytes;
   return {state.mapped.data, state.mapped.size_bytes, all_huge ? state.pages.page_size_bytes : base,
           state.node_requested};
 }
 
-placement measure_placement(const platform::platform& machine, const measured_range& range, verify_policy how) {
+placement measure_placement(const platform::platform& machine, const measured_range& range,
+                            verify_policy how) {
   placement result;
   if (how == verify_policy::off) {
     return result;
@@ -181,7 +191,8 @@ placement measure_placement(const platform::platform& machine, const measured_ra
   return result;
 }
 
-std::vector<pages_on_node> read_numa_maps(std::string_view text, std::uint64_t address, std::size_t base_page_bytes) {
+std::vector<pages_on_node> read_numa_maps(std::string_view text, std::uint64_t address,
+                                          std::size_t base_page_bytes) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);

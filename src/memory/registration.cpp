@@ -17,14 +17,16 @@ namespace {
 
 constexpr std::size_t gib = 1ULL << 30U;
 
-/// Whether the device is on the node, or the node is where its memory goes. May initialise CUDA: a pin is under way.
+/// Whether the device is on the node, or the node is where its memory goes. May initialise CUDA: a
+/// pin is under way.
 bool is_near(const platform::platform& machine, const topology& nodes, int device, node_id node) {
   std::string text;
   if (machine.registrar.pci_address(device, text)) {
     return false;
   }
   // A choice among devices is worth no program that may take seconds, and no guess.
-  const device_options options{.nvidia_smi_timeout = std::chrono::milliseconds(0), .allow_heuristic = false};
+  const device_options options{.nvidia_smi_timeout = std::chrono::milliseconds(0),
+                               .allow_heuristic = false};
   const auto address = device::address_of_name(text);
   const device_location where =
       device::locate(device::sources_of(machine, nodes), {address, {}, device}, options);
@@ -53,10 +55,13 @@ std::optional<std::size_t> chunk_length(const chunk_options& options, std::size_
   if (options.chunk_bytes == 0 && size_bytes <= limit) {
     return size_bytes;
   }
-  const std::size_t wanted = options.chunk_bytes == 0 ? limit : std::min(options.chunk_bytes, limit);
+  const std::size_t wanted =
+      options.chunk_bytes == 0 ? limit : std::min(options.chunk_bytes, limit);
   const std::size_t stride = std::max<std::size_t>(options.block_stride_bytes, 1);
-  // The shortest length that ends on a page and on a block; the product may not fit, but then neither would a block.
-  const std::size_t page_factor = options.page_size_bytes / std::gcd(options.page_size_bytes, stride);
+  // The shortest length that ends on a page and on a block; the product may not fit, but then
+  // neither would a block.
+  const std::size_t page_factor =
+      options.page_size_bytes / std::gcd(options.page_size_bytes, stride);
   if (stride > limit / page_factor) {
     return std::nullopt;
   }
@@ -64,7 +69,8 @@ std::optional<std::size_t> chunk_length(const chunk_options& options, std::size_
   return std::max(wanted / unit, std::size_t{1}) * unit;
 }
 
-int choose_device(const platform::platform& machine, const topology& nodes, node_id node, int device_count) {
+int choose_device(const platform::platform& machine, const topology& nodes, node_id node,
+                  int device_count) {
   std::vector<int> active;
   static_cast<void>(machine.registrar.active_devices(active));  // unknown: as if there were none
   for (const int device : active) {
@@ -90,8 +96,8 @@ failure register_all(buffer_state& state, int device, std::size_t chunk_bytes) {
   state.registered_device = device;
   for (std::size_t offset = 0; offset < size; offset += chunk_bytes) {
     registration range{offset, std::min(chunk_bytes, size - offset), nullptr};
-    const auto cause = state.machine->registrar.register_range(device, state.mapped.data + offset, range.size_bytes,
-                                                               &range.device_pointer);
+    const auto cause = state.machine->registrar.register_range(
+        device, state.mapped.data + offset, range.size_bytes, &range.device_pointer);
     if (cause) {
       static_cast<void>(state.unregister_all());
       return {errc::registration_failed,
@@ -99,8 +105,8 @@ failure register_all(buffer_state& state, int device, std::size_t chunk_bytes) {
               state.node_requested,
               range.size_bytes,
               cause,
-              "CUDA device " + std::to_string(device) + " refused to register " + std::to_string(range.size_bytes) +
-                  " bytes: " + cause.message() +
+              "CUDA device " + std::to_string(device) + " refused to register " +
+                  std::to_string(range.size_bytes) + " bytes: " + cause.message() +
                   "; a smaller request::chunk_bytes may pass, and pin_policy::mlock needs no CUDA"};
     }
     state.add_registration(range);

@@ -21,8 +21,8 @@ void add_reason(std::string& reasons, const std::string& reason) {
   reasons += reason;
 }
 
-// dlerror's text starts with the name that was asked for. The usual answer, no such file, is shortened: three names and
-// a driver that are simply absent should still make a readable sentence.
+// dlerror's text starts with the name that was asked for. The usual answer, no such file, is
+// shortened: three names and a driver that are simply absent should still make a readable sentence.
 std::string why_not_opened(const std::string& name) {
   const char* text = ::dlerror();
   if (text == nullptr) {
@@ -58,11 +58,11 @@ std::string file_of(Function* function) {
   return info.dli_fname;
 }
 
-// The library behind `handle`, or null with the reason added. The handle stays open either way: closing a CUDA library
-// that lacks a symbol would run its destructors for no gain.
+// The library behind `handle`, or null with the reason added. The handle stays open either way:
+// closing a CUDA library that lacks a symbol would run its destructors for no gain.
 template <class Api>
-std::unique_ptr<cuda_library<Api>> take(void* handle, const std::string& name, library_source source,
-                                        std::string& reasons) {
+std::unique_ptr<cuda_library<Api>> take(void* handle, const std::string& name,
+                                        library_source source, std::string& reasons) {
   auto library = std::make_unique<cuda_library<Api>>();
   if (const char* missing = bind_symbols(handle, library->call); missing != nullptr) {
     add_reason(reasons, name + ": has no " + missing);
@@ -74,7 +74,8 @@ std::unique_ptr<cuda_library<Api>> take(void* handle, const std::string& name, l
 }
 
 template <class Api>
-std::unique_ptr<cuda_library<Api>> open(const std::string& name, library_source source, std::string& reasons) {
+std::unique_ptr<cuda_library<Api>> open(const std::string& name, library_source source,
+                                        std::string& reasons) {
   void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     add_reason(reasons, why_not_opened(name));
@@ -83,14 +84,16 @@ std::unique_ptr<cuda_library<Api>> open(const std::string& name, library_source 
   return take<Api>(handle, name, source, reasons);
 }
 
-// Files that this process has loaded and that are named like a runtime: a Python wheel renames its copy and changes the
-// soname ("libcudart-<hash>.so.11.0"), so asking by soname alone would load a second runtime beside it.
+// Files that this process has loaded and that are named like a runtime: a Python wheel renames its
+// copy and changes the soname ("libcudart-<hash>.so.11.0"), so asking by soname alone would load a
+// second runtime beside it.
 std::vector<std::string> loaded_runtime_files() {
   std::vector<std::string> files;
   const auto visit = [](dl_phdr_info* info, std::size_t, void* context) {
     const std::string_view path{info->dlpi_name == nullptr ? "" : info->dlpi_name};
     const std::string_view file = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
-    const bool is_runtime = file.substr(0, 9) == "libcudart" && file.find(".so") != std::string_view::npos;
+    const bool is_runtime =
+        file.substr(0, 9) == "libcudart" && file.find(".so") != std::string_view::npos;
     if (is_runtime) {
       static_cast<std::vector<std::string>*>(context)->emplace_back(path);
     }
@@ -119,7 +122,8 @@ std::unique_ptr<runtime_library> find_in_process(const cuda_search& search, std:
   }
   const char* name = "the runtime linked into this process";
   auto library = take<runtime_api>(RTLD_DEFAULT, name, library_source::in_process, reasons);
-  // Where a library has it, one more reference keeps that library loaded. For the program itself this fails, and may.
+  // Where a library has it, one more reference keeps that library loaded. For the program itself
+  // this fails, and may.
   if (library != nullptr) {
     ::dlopen(library->path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   }

@@ -42,16 +42,16 @@ std::string sysfs_spelling(const char* text) {
 
 constexpr int pci_text_size = 32;  // "00000000:00:00.0" and room: a domain may have eight digits
 
-// ---- Through the runtime --------------------------------------------------------------------------------------------
+// ---- Through the runtime
 //
-// The runtime keeps two things for each thread that are the caller's and not ours: the current device and the last
-// error. Neither can be put back. Setting a device makes a context on it, so "restoring" device 0 on a thread that
-// never used it costs a context there; and a failing call replaces the error that was pending. So a call that would
-// touch either one is made on a short-lived thread of its own: microseconds, against the milliseconds that pinning
-// takes.
+// The runtime keeps two things for each thread that are the caller's and not ours: the current
+// device and the last error. Neither can be put back. Setting a device makes a context on it, so
+// "restoring" device 0 on a thread that never used it costs a context there; and a failing call
+// replaces the error that was pending. So a call that would touch either one is made on a
+// short-lived thread of its own: microseconds, against the milliseconds that pinning takes.
 
-// False when no thread could be made. Signals of the process are not for that thread. It inherits the caller's CPUs and
-// memory policy.
+// False when no thread could be made. Signals of the process are not for that thread. It inherits
+// the caller's CPUs and memory policy.
 template <class Work>
 bool run_on_own_thread(Work& work) noexcept {
   sigset_t all;
@@ -105,7 +105,8 @@ error_code with_device(const runtime_api& cuda, int device, Work work) noexcept 
     if (cuda.get_device(&current) != cuda_success) {
       cuda.get_last_error();
     } else if (current == device) {
-      // Without set_device, which could replace a context that the caller has made current on this device.
+      // Without set_device, which could replace a context that the caller has made current on this
+      // device.
       return run_here(cuda, work);
     }
   }
@@ -118,7 +119,8 @@ error_code with_device(const runtime_api& cuda, int device, Work work) noexcept 
 
 cuda_status register_through(const runtime_api& cuda, void* address, std::size_t size_bytes,
                              void** device_pointer) noexcept {
-  cuda_status status = cuda.host_register(address, size_bytes, cuda_register_portable | cuda_register_mapped);
+  cuda_status status =
+      cuda.host_register(address, size_bytes, cuda_register_portable | cuda_register_mapped);
   if (status != cuda_success) {
     return status;
   }
@@ -134,11 +136,11 @@ cuda_status register_through(const runtime_api& cuda, void* address, std::size_t
   return cuda_success;
 }
 
-// ---- Through the driver alone ---------------------------------------------------------------------------------------
+// ---- Through the driver alone
 //
-// The driver keeps a stack of contexts for each thread and no pending error: pushing the device's primary context and
-// popping it leaves the thread as it was. Each registration holds one reference on that context, which the driver
-// counts, so the context lives as long as registrations on it do.
+// The driver keeps a stack of contexts for each thread and no pending error: pushing the device's
+// primary context and popping it leaves the thread as it was. Each registration holds one reference
+// on that context, which the driver counts, so the context lives as long as registrations on it do.
 
 class scoped_primary_context {
  public:
@@ -182,13 +184,14 @@ class scoped_primary_context {
   bool pushed_ = false;
 };
 
-driver_status register_through(const driver_api& cuda, int ordinal, void* address, std::size_t size_bytes,
-                               void** device_pointer) noexcept {
+driver_status register_through(const driver_api& cuda, int ordinal, void* address,
+                               std::size_t size_bytes, void** device_pointer) noexcept {
   scoped_primary_context context{cuda, ordinal};
   if (context.status() != cuda_success) {
     return context.status();
   }
-  driver_status status = cuda.host_register(address, size_bytes, cuda_register_portable | cuda_register_mapped);
+  driver_status status =
+      cuda.host_register(address, size_bytes, cuda_register_portable | cuda_register_mapped);
   if (status != cuda_success) {
     return status;
   }
@@ -219,7 +222,8 @@ driver_status unregister_through(const driver_api& cuda, int ordinal, void* addr
 
 driver_status find_active_devices(const driver_api& cuda, std::vector<int>& active) {
   int count = 0;
-  driver_status status = cuda.init(0);  // by its runtime the driver is initialised already; then this does nothing
+  driver_status status =
+      cuda.init(0);  // by its runtime the driver is initialised already; then this does nothing
   if (status == cuda_success) {
     status = cuda.device_get_count(&count);
   }
@@ -238,35 +242,6 @@ driver_status find_active_devices(const driver_api& cuda, std::vector<int>& acti
   return status;
 }
 
-driver_status read_initialized_device(const driver_api& cuda, int ordinal, initialized_device& read) {
-  driver_device device = 0;
-  std::array<char, pci_text_size> text{};
-  driver_status status = cuda.device_get(&device, ordinal);
-  if (status == cuda_success) {
-    status = cuda.device_get_pci_bus_id(text.data(), pci_text_size, device);
-  }
-  if (status != cuda_success) {
-    return status;
-  }
-  read.pci_address = sysfs_spelling(text.data());
-  int node = -1;
-  // Drivers before 12.2 refuse the question: then the node stays unknown, and the address is an answer all the same.
-  if (cuda.device_get_attribute(&node, cuda_attribute_host_numa_id, device) == cuda_success) {
-    read.host_node = node;
-  }
-  return cuda_success;
-}
-
-// Counting is the first call that an uninitialised driver refuses; it never initialises one.
-driver_status read_initialized_devices(const driver_api& cuda, std::vector<initialized_device>& devices) {
-  int count = 0;
-  driver_status status = cuda.device_get_count(&count);
-  for (int ordinal = 0; status == cuda_success && ordinal < count; ++ordinal) {
-    status = read_initialized_device(cuda, ordinal, devices.emplace_back());
-  }
-  return status;
-}
-
 error_code from_driver(driver_status status) noexcept {
   return status == cuda_success ? error_code{} : driver_error(status);
 }
@@ -275,7 +250,8 @@ unregister_result result_of(error_code error) noexcept {
   if (!error.failed()) {
     return {unregister_outcome::unregistered, {}};
   }
-  const bool said_by_cuda = error.category() == cuda_runtime_category() || error.category() == cuda_driver_category();
+  const bool said_by_cuda =
+      error.category() == cuda_runtime_category() || error.category() == cuda_driver_category();
   if (said_by_cuda && error.value() == cuda_error_unloading) {
     return {unregister_outcome::driver_gone, error};
   }
@@ -284,7 +260,7 @@ unregister_result result_of(error_code error) noexcept {
 
 }  // namespace
 
-// ---- Choosing -------------------------------------------------------------------------------------------------------
+// ---- Choosing
 
 registrar_status cuda_registrar::probe() noexcept {
   try {
@@ -306,10 +282,11 @@ registrar_status cuda_registrar::probe_libraries() {
     if (runtime != nullptr) {
       status = probe_runtime(*runtime);
     }
-    // A runtime without a fitting driver leaves the driver's own call; every other answer is the driver's last word
-    // already.
-    const bool driver_may_do = runtime == nullptr ? libraries_.search().override_name.empty()
-                                                  : status.error == runtime_error(cuda_error_insufficient_driver);
+    // A runtime without a fitting driver leaves the driver's own call; every other answer is the
+    // driver's last word already.
+    const bool driver_may_do = runtime == nullptr
+                                   ? libraries_.search().override_name.empty()
+                                   : status.error == runtime_error(cuda_error_insufficient_driver);
     if (runtime == nullptr) {
       status.reason = "no CUDA runtime (" + status.reason + ")";
     }
@@ -334,7 +311,8 @@ registrar_status cuda_registrar::probe_runtime(const runtime_library& library) {
     cuda.driver_get_version(&driver_version);
     return cuda.get_device_count(&status.device_count);
   });
-  const std::string what = "CUDA runtime " + version_text(library.version) + " (" + library.path + ")";
+  const std::string what =
+      "CUDA runtime " + version_text(library.version) + " (" + library.path + ")";
   if (!status.error.failed() && status.device_count == 0) {
     status.error = runtime_error(cuda_error_no_device);
   }
@@ -368,15 +346,17 @@ registrar_status cuda_registrar::probe_driver(const driver_library& library) {
     return status;
   }
   status.route = registrar_route::driver;
-  status.reason = found_text("no usable CUDA runtime; through the driver alone (" + library.path + ")", driver_version,
-                             status.device_count);
+  status.reason =
+      found_text("no usable CUDA runtime; through the driver alone (" + library.path + ")",
+                 driver_version, status.device_count);
   driver_.store(&cuda, std::memory_order_release);
   return status;
 }
 
 cuda_registrar::chosen cuda_registrar::choose() noexcept {
   const auto current = [this] {
-    return chosen{runtime_.load(std::memory_order_acquire), driver_.load(std::memory_order_acquire), no_cuda()};
+    return chosen{runtime_.load(std::memory_order_acquire), driver_.load(std::memory_order_acquire),
+                  no_cuda()};
   };
   chosen route = current();
   if (route.runtime != nullptr || route.driver != nullptr) {
@@ -388,7 +368,7 @@ cuda_registrar::chosen cuda_registrar::choose() noexcept {
   return route;
 }
 
-// ---- The contract ---------------------------------------------------------------------------------------------------
+// ---- The contract
 
 error_code cuda_registrar::pci_address(int device_ordinal, std::string& out) noexcept {
   const chosen route = choose();
@@ -423,7 +403,8 @@ error_code cuda_registrar::host_node(int device_ordinal, int& out) noexcept {
   int node = -1;
   if (route.runtime != nullptr) {
     error = ask(*route.runtime, [&]() noexcept {
-      return route.runtime->device_get_attribute(&node, cuda_attribute_host_numa_id, device_ordinal);
+      return route.runtime->device_get_attribute(&node, cuda_attribute_host_numa_id,
+                                                 device_ordinal);
     });
   } else if (route.driver != nullptr) {
     driver_device device = 0;
@@ -445,7 +426,8 @@ error_code cuda_registrar::active_devices(std::vector<int>& out) noexcept {
     return route.error;
   }
   try {
-    // Only the driver can say. Beside a working runtime it is loaded already: this finds the same copy.
+    // Only the driver can say. Beside a working runtime it is loaded already: this finds the same
+    // copy.
     std::string missing;
     const driver_library* library = libraries_.driver(missing);
     if (library == nullptr) {
@@ -455,23 +437,6 @@ error_code cuda_registrar::active_devices(std::vector<int>& out) noexcept {
     const driver_status status = find_active_devices(library->call, active);
     if (status == cuda_success) {
       out.swap(active);
-    }
-    return from_driver(status);
-  } catch (const std::exception&) {
-    return make_error_code(boost::system::errc::not_enough_memory);
-  }
-}
-
-error_code cuda_registrar::initialized_devices(std::vector<initialized_device>& out) noexcept {
-  try {
-    const driver_library* const library = libraries_.driver_in_process();
-    if (library == nullptr) {
-      return no_cuda();
-    }
-    std::vector<initialized_device> devices;
-    const driver_status status = read_initialized_devices(library->call, devices);
-    if (status == cuda_success) {
-      out.swap(devices);
     }
     return from_driver(status);
   } catch (const std::exception&) {
@@ -490,13 +455,15 @@ error_code cuda_registrar::register_range(int device_ordinal, void* address, std
   if (route.driver == nullptr) {
     return route.error;
   }
-  return from_driver(register_through(*route.driver, device_ordinal, address, size_bytes, device_pointer));
+  return from_driver(
+      register_through(*route.driver, device_ordinal, address, size_bytes, device_pointer));
 }
 
 unregister_result cuda_registrar::unregister_range(int device_ordinal, void* address) noexcept {
   // Without a route nothing was registered through us, and CUDA is not initialised to hear that.
   if (const runtime_api* cuda = runtime_.load(std::memory_order_acquire); cuda != nullptr) {
-    return result_of(with_device(*cuda, device_ordinal, [&]() noexcept { return cuda->host_unregister(address); }));
+    return result_of(with_device(*cuda, device_ordinal,
+                                 [&]() noexcept { return cuda->host_unregister(address); }));
   }
   if (const driver_api* cuda = driver_.load(std::memory_order_acquire); cuda != nullptr) {
     return result_of(from_driver(unregister_through(*cuda, device_ordinal, address)));
@@ -505,42 +472,10 @@ unregister_result cuda_registrar::unregister_range(int device_ordinal, void* add
 }
 
 registrar& process_registrar() noexcept {
-  // Never destroyed: static destructors elsewhere may still release handles. A process without memory for it may end.
-  // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new)
+  // Never destroyed: static destructors elsewhere may still release handles. A process without
+  // memory for it may end. NOLINTNEXTLINE(bugprone-unhandled-exception-at-new)
   static registrar& instance = *new cuda_registrar{cuda_search::from_environment()};
   return instance;
-}
-
-// Where nobody can be asked.
-error_code registrar::initialized_devices(std::vector<initialized_device>&) noexcept { return no_cuda(); }
-
-// ---- None -----------------------------------------------------------------------------------------------------------
-
-registrar_status null_registrar::probe() noexcept {
-  registrar_status status;
-  status.error = no_cuda();
-  try {
-    status.reason = "no registration with CUDA was asked for";
-  } catch (const std::exception&) {
-    // The error alone says it.
-  }
-  return status;
-}
-
-error_code null_registrar::pci_address(int, std::string&) noexcept {
-  return no_cuda();
-}
-error_code null_registrar::host_node(int, int&) noexcept {
-  return no_cuda();
-}
-error_code null_registrar::active_devices(std::vector<int>&) noexcept {
-  return no_cuda();
-}
-error_code null_registrar::register_range(int, void*, std::size_t, void**) noexcept {
-  return no_cuda();
-}
-unregister_result null_registrar::unregister_range(int, void*) noexcept {
-  return {unregister_outcome::failed, no_cuda()};
 }
 
 }  // namespace numapool::platform

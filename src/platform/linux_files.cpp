@@ -2,9 +2,6 @@
 
 // The one place that opens /sys and /proc.
 
-#include "base/failures.hpp"
-#include "platform/platform.hpp"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,6 +10,9 @@
 #include <cerrno>
 #include <string_view>
 #include <utility>
+
+#include "base/failures.hpp"
+#include "platform/platform.hpp"
 
 namespace numapool::platform {
 namespace {

@@ -18,7 +18,8 @@
 #include "base/check.hpp"
 #include "base/failures.hpp"
 
-// Newer than Debian 12's headers; the values are the kernel's ABI (linux/mman.h 5.14, linux/prctl.h 5.17).
+// Newer than Debian 12's headers; the values are the kernel's ABI (linux/mman.h 5.14, linux/prctl.h
+// 5.17).
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -38,7 +39,8 @@ namespace {
 
 using base::last_system_error;
 
-// ioctl PAGEMAP_SCAN of linux/fs.h, Linux 6.7 (Documentation/admin-guide/mm/pagemap.rst); not in Debian 12's headers.
+// ioctl PAGEMAP_SCAN of linux/fs.h, Linux 6.7 (Documentation/admin-guide/mm/pagemap.rst); not in
+// Debian 12's headers.
 struct page_region {
   std::uint64_t start;
   std::uint64_t end;
@@ -61,15 +63,22 @@ struct pagemap_scan {
 constexpr std::uint64_t page_is_huge = 1U << 6U;
 constexpr auto pagemap_scan_command = _IOWR('f', 16, pagemap_scan);
 
-std::uint64_t number_of(const void* address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
+std::uint64_t number_of(const void* address) noexcept {
+  return reinterpret_cast<std::uintptr_t>(address);
+}
 
 int madvise_number(advice what) noexcept {
   switch (what) {
-    case advice::huge_pages: return MADV_HUGEPAGE;
-    case advice::no_huge_pages: return MADV_NOHUGEPAGE;
-    case advice::dont_fork: return MADV_DONTFORK;
-    case advice::populate_write: return MADV_POPULATE_WRITE;
-    case advice::dont_need: return MADV_DONTNEED;
+    case advice::huge_pages:
+      return MADV_HUGEPAGE;
+    case advice::no_huge_pages:
+      return MADV_NOHUGEPAGE;
+    case advice::dont_fork:
+      return MADV_DONTFORK;
+    case advice::populate_write:
+      return MADV_POPULATE_WRITE;
+    case advice::dont_need:
+      return MADV_DONTNEED;
   }
   base::check_failed("advice is known", __FILE__, __LINE__);
 }
@@ -98,9 +107,9 @@ void trim(std::byte* from, std::byte* to) noexcept {
   }
 }
 
-// Keeps the processor from running ahead of a store that faults, into page walks for the pages after it, which are not
-// there either. Touching base pages took 2.1 us a page without and 1.75 us with it (AMD Zen 4, virtual machine); where it
-// brings nothing it costs some 10 ns.
+// Keeps the processor from running ahead of a store that faults, into page walks for the pages
+// after it, which are not there either. Touching base pages took 2.1 us a page without and 1.75 us
+// with it (AMD Zen 4, virtual machine); where it brings nothing it costs some 10 ns.
 void stop_speculation() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_lfence();
@@ -119,8 +128,9 @@ std::size_t linux_memory::page_size_bytes() const noexcept {
   return size;
 }
 
-// First a reservation of inaccessible addresses with room for alignment and two guard pages, then the memory itself in
-// its middle. The guards stay: adjacent mappings of one kind merge, and numa_maps would count a neighbour's pages.
+// First a reservation of inaccessible addresses with room for alignment and two guard pages, then
+// the memory itself in its middle. The guards stay: adjacent mappings of one kind merge, and
+// numa_maps would count a neighbour's pages.
 error_code linux_memory::map(const map_options& options, mapping& made) {
   const std::size_t page = page_size_bytes();
   NUMAPOOL_CHECK(std::has_single_bit(options.alignment_bytes) && options.alignment_bytes >= page);
@@ -129,7 +139,8 @@ error_code linux_memory::map(const map_options& options, mapping& made) {
   if (__builtin_add_overflow(options.size_bytes, options.alignment_bytes + 2 * page, &wanted)) {
     return base::system_error(ENOMEM);
   }
-  void* reserved = ::mmap(nullptr, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* reserved =
+      ::mmap(nullptr, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) {
     return last_system_error();
   }
@@ -146,7 +157,8 @@ error_code linux_memory::map(const map_options& options, mapping& made) {
   }
   trim(begin, data - page);
   trim(data + options.size_bytes + page, begin + wanted);
-  // So that /proc/PID/maps says whose it is. Kernels without CONFIG_ANON_VMA_NAME refuse; nothing depends on it.
+  // So that /proc/PID/maps says whose it is. Kernels without CONFIG_ANON_VMA_NAME refuse; nothing
+  // depends on it.
   ::prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, number_of(data), options.size_bytes, "numapool");
   made = {data, options.size_bytes, data - page, options.size_bytes + 2 * page};
   return {};
@@ -164,14 +176,18 @@ error_code linux_memory::advise(std::byte* data, std::size_t size_bytes, advice 
   return result == 0 ? error_code() : last_system_error();
 }
 
-error_code linux_memory::bind(std::byte* data, std::size_t size_bytes, memory_policy policy, const node_set& nodes) {
+error_code linux_memory::bind(std::byte* data, std::size_t size_bytes, memory_policy policy,
+                              const node_set& nodes) {
   NUMAPOOL_CHECK(!nodes.empty());
   const std::span<const std::uint64_t> words = nodes.words();
   std::vector<unsigned long> mask(words.begin(), words.end());
-  // The kernel drops the last bit that it is told of (mm/mempolicy.c, get_nodes), so it is told of one more.
+  // The kernel drops the last bit that it is told of (mm/mempolicy.c, get_nodes), so it is told of
+  // one more.
   const unsigned long bits = mask.size() * 64 + 1;
-  const int mode = (policy == memory_policy::bind ? MPOL_BIND : MPOL_PREFERRED) | MPOL_F_STATIC_NODES;
-  return ::mbind(data, size_bytes, mode, mask.data(), bits, 0) == 0 ? error_code() : last_system_error();
+  const int mode =
+      (policy == memory_policy::bind ? MPOL_BIND : MPOL_PREFERRED) | MPOL_F_STATIC_NODES;
+  return ::mbind(data, size_bytes, mode, mask.data(), bits, 0) == 0 ? error_code()
+                                                                    : last_system_error();
 }
 
 error_code linux_memory::touch(std::byte* data, std::size_t size_bytes, std::size_t step_bytes) {
@@ -198,8 +214,9 @@ error_code linux_memory::query_nodes(std::span<void* const> addresses, std::span
   NUMAPOOL_CHECK(addresses.size() == nodes.size());
   // The kernel only reads the array of addresses; the prototype lacks the const.
   auto* pages = const_cast<void**>(addresses.data());
-  return ::move_pages(0, addresses.size(), pages, nullptr, nodes.data(), 0) == 0 ? error_code()
-                                                                                : last_system_error();
+  return ::move_pages(0, addresses.size(), pages, nullptr, nodes.data(), 0) == 0
+             ? error_code()
+             : last_system_error();
 }
 
 error_code linux_memory::query_node(const std::byte* address, int& node) const {
@@ -250,7 +267,8 @@ error_code linux_memory::scan_huge_bytes(const std::byte* data, std::size_t size
 
 error_code linux_memory::read_huge_bytes(const std::byte* data, std::size_t size_bytes,
                                          std::size_t& huge_bytes) const {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> smaps(std::fopen("/proc/self/smaps", "re"), &std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> smaps(std::fopen("/proc/self/smaps", "re"),
+                                                              &std::fclose);
   if (smaps == nullptr) {
     return last_system_error();
   }

@@ -34,9 +34,15 @@ class kernel_mask {
       words_.push_back(0);
     }
   }
-  [[nodiscard]] ::cpu_set_t* get() noexcept { return reinterpret_cast<::cpu_set_t*>(words_.data()); }
-  [[nodiscard]] const ::cpu_set_t* get() const noexcept { return reinterpret_cast<const ::cpu_set_t*>(words_.data()); }
-  [[nodiscard]] std::size_t size_bytes() const noexcept { return words_.size() * sizeof(unsigned long); }
+  [[nodiscard]] ::cpu_set_t* get() noexcept {
+    return reinterpret_cast<::cpu_set_t*>(words_.data());
+  }
+  [[nodiscard]] const ::cpu_set_t* get() const noexcept {
+    return reinterpret_cast<const ::cpu_set_t*>(words_.data());
+  }
+  [[nodiscard]] std::size_t size_bytes() const noexcept {
+    return words_.size() * sizeof(unsigned long);
+  }
   [[nodiscard]] cpu_set to_set() const {
     cpu_set cpus;
     for (std::size_t bit = 0; bit < words_.size() * 64; ++bit) {
@@ -107,10 +113,11 @@ linux_threads::linux_threads() {
   ::pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
 }
 
-// The affinity goes into the creation attributes: the thread then starts on its CPU. A thread that pins itself first
-// runs wherever it was born (21 us against 4 ms beside a busy creator, measured). Signals are the application's.
-error_code linux_threads::start(const std::string& name, const cpu_set& cpus, std::function<void()> body,
-                                std::unique_ptr<thread>& started) {
+// The affinity goes into the creation attributes: the thread then starts on its CPU. A thread that
+// pins itself first runs wherever it was born (21 us against 4 ms beside a busy creator, measured).
+// Signals are the application's.
+error_code linux_threads::start(const std::string& name, const cpu_set& cpus,
+                                std::function<void()> body, std::unique_ptr<thread>& started) {
   NUMAPOOL_CHECK(name.size() <= 15);
   attributes wanted;
   if (!cpus.empty()) {
@@ -134,14 +141,19 @@ error_code linux_threads::start(const std::string& name, const cpu_set& cpus, st
   return {};
 }
 
-error_code linux_threads::get_affinity(cpu_set& cpus) const { return affinity_of(0, cpus); }
+error_code linux_threads::get_affinity(cpu_set& cpus) const {
+  return affinity_of(0, cpus);
+}
 
 error_code linux_threads::set_affinity(const cpu_set& cpus) {
   const kernel_mask mask(cpus);
-  return ::sched_setaffinity(0, mask.size_bytes(), mask.get()) == 0 ? error_code() : last_system_error();
+  return ::sched_setaffinity(0, mask.size_bytes(), mask.get()) == 0 ? error_code()
+                                                                    : last_system_error();
 }
 
-error_code linux_threads::get_process_affinity(cpu_set& cpus) const { return affinity_of(::getpid(), cpus); }
+error_code linux_threads::get_process_affinity(cpu_set& cpus) const {
+  return affinity_of(::getpid(), cpus);
+}
 
 error_code linux_threads::use_default_memory_policy() {
   return ::set_mempolicy(MPOL_DEFAULT, nullptr, 0) == 0 ? error_code() : last_system_error();
@@ -150,7 +162,8 @@ error_code linux_threads::use_default_memory_policy() {
 error_code linux_threads::current_cpu(cpu_id& cpu, node_id& node) const {
   unsigned cpu_number = 0;
   unsigned node_number = 0;
-  // The system call, not the vDSO: seccomp and emulators answer for it, and the node is never a stale per-CPU value.
+  // The system call, not the vDSO: seccomp and emulators answer for it, and the node is never a
+  // stale per-CPU value.
   if (::syscall(SYS_getcpu, &cpu_number, &node_number, nullptr) != 0) {
     return last_system_error();
   }

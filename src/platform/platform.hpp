@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The seam between numapool and the machine: four interfaces, mechanism only. No policy, no retry beyond EINTR, no
-// logging. Nothing else in the tree includes <sys/mman.h>, <sched.h>, <pthread.h>, <numaif.h> or opens /sys and /proc.
+// The seam between numapool and the machine: four interfaces, mechanism only. No policy, no retry
+// beyond EINTR, no logging. Nothing else in the tree includes <sys/mman.h>, <sched.h>, <pthread.h>,
+// <numaif.h> or opens /sys and /proc.
 //
-// Common to all: every function returns an error code captured next to the call (system category: errno; CUDA's own
-// categories for the registrar), and on an error leaves outputs untouched and the machine as it was. Addresses are page
-// aligned, sizes positive multiples of the page. All are safe to call from any thread. Implementations are stateless or
-// lock for themselves; the real ones are never destroyed, so that buffers may outlive everything.
+// Common to all: every function returns an error code captured next to the call (system category:
+// errno; CUDA's own categories for the registrar), and on an error leaves outputs untouched and the
+// machine as it was. Addresses are page aligned, sizes positive multiples of the page. All are safe
+// to call from any thread. Implementations are stateless or lock for themselves; the real ones are
+// never destroyed, so that buffers may outlive everything.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +38,8 @@ class files {
   /// The whole file at `path` ("/sys/..." or "/proc/..."), at most 64 MiB (EFBIG above).
   virtual error_code read_text(const std::string& path, std::string& text) const = 0;
   /// Names in the folder, unordered, without "." and "..".
-  virtual error_code list_directory(const std::string& path, std::vector<std::string>& names) const = 0;
+  virtual error_code list_directory(const std::string& path,
+                                    std::vector<std::string>& names) const = 0;
   /// Whether this is the running machine, whose system calls may be asked too.
   [[nodiscard]] virtual bool is_this_machine() const noexcept = 0;
 };
@@ -51,8 +54,9 @@ class thread {
 class threads {
  public:
   virtual ~threads() = default;
-  /// Starts `body` on a thread named `name` (at most 15 characters), from its first instruction on `cpus`; empty: where
-  /// the caller may run. EAGAIN when the system refuses threads, EINVAL when none of `cpus` can be used.
+  /// Starts `body` on a thread named `name` (at most 15 characters), from its first instruction on
+  /// `cpus`; empty: where the caller may run. EAGAIN when the system refuses threads, EINVAL when
+  /// none of `cpus` can be used.
   virtual error_code start(const std::string& name, const cpu_set& cpus, std::function<void()> body,
                            std::unique_ptr<thread>& started) = 0;
   /// The calling thread's mask.
@@ -60,7 +64,8 @@ class threads {
   virtual error_code set_affinity(const cpu_set& cpus) = 0;
   /// The mask of the process's main thread.
   virtual error_code get_process_affinity(cpu_set& cpus) const = 0;
-  /// set_mempolicy(MPOL_DEFAULT) for the calling thread: its own node first, whatever the process inherited.
+  /// set_mempolicy(MPOL_DEFAULT) for the calling thread: its own node first, whatever the process
+  /// inherited.
   virtual error_code use_default_memory_policy() = 0;
   /// getcpu(2), by the system call: the node is the kernel's own word.
   virtual error_code current_cpu(cpu_id& cpu, node_id& node) const = 0;
@@ -71,8 +76,8 @@ class threads {
 /// A range of memory with an inaccessible page on both sides.
 struct mapping {
   std::byte* data = nullptr;
-  std::size_t size_bytes = 0;         // usable
-  std::byte* reservation = nullptr;   // guards and alignment slack included
+  std::size_t size_bytes = 0;        // usable
+  std::byte* reservation = nullptr;  // guards and alignment slack included
   std::size_t reserved_bytes = 0;
 };
 
@@ -82,7 +87,13 @@ struct map_options {
   std::size_t huge_page_size_bytes = 0;  // hugetlb of that size; 0: base pages
 };
 
-enum class advice : std::uint8_t { huge_pages, no_huge_pages, dont_fork, populate_write, dont_need };
+enum class advice : std::uint8_t {
+  huge_pages,
+  no_huge_pages,
+  dont_fork,
+  populate_write,
+  dont_need
+};
 enum class memory_policy : std::uint8_t { prefer, bind };
 
 class memory {
@@ -93,25 +104,32 @@ class memory {
   virtual error_code map(const map_options& options, mapping& made) = 0;
   virtual error_code unmap(const mapping& made) = 0;
   virtual error_code advise(std::byte* data, std::size_t size_bytes, advice what) = 0;
-  /// mbind(2) for pages not yet touched, with MPOL_F_STATIC_NODES: a cpuset changed later must not remap it.
-  virtual error_code bind(std::byte* data, std::size_t size_bytes, memory_policy policy, const node_set& nodes) = 0;
+  /// mbind(2) for pages not yet touched, with MPOL_F_STATIC_NODES: a cpuset changed later must not
+  /// remap it.
+  virtual error_code bind(std::byte* data, std::size_t size_bytes, memory_policy policy,
+                          const node_set& nodes) = 0;
   /// Writes a zero byte into each `step_bytes`. Only for memory that is still zero.
   virtual error_code touch(std::byte* data, std::size_t size_bytes, std::size_t step_bytes) = 0;
   /// mlock2(MLOCK_ONFAULT): pages lock as they become resident.
   virtual error_code lock_on_fault(std::byte* data, std::size_t size_bytes) = 0;
   /// RLIMIT_MEMLOCK, soft; UINT64_MAX when there is none.
   [[nodiscard]] virtual std::uint64_t lock_limit_bytes() const noexcept = 0;
-  /// move_pages(2) as a query: for each address the node, or a negative errno (-ENOENT: not resident).
+  /// move_pages(2) as a query: for each address the node, or a negative errno (-ENOENT: not
+  /// resident).
   virtual error_code query_nodes(std::span<void* const> addresses, std::span<int> nodes) const = 0;
   /// get_mempolicy(2) with MPOL_F_NODE | MPOL_F_ADDR: the node of a resident page.
   virtual error_code query_node(const std::byte* address, int& node) const = 0;
-  /// Bytes of the range that are in huge pages, by PAGEMAP_SCAN (Linux 6.7; ENOTTY before): microseconds a GiB.
-  virtual error_code scan_huge_bytes(const std::byte* data, std::size_t size_bytes, std::size_t& huge_bytes) const = 0;
+  /// Bytes of the range that are in huge pages, by PAGEMAP_SCAN (Linux 6.7; ENOTTY before):
+  /// microseconds a GiB.
+  virtual error_code scan_huge_bytes(const std::byte* data, std::size_t size_bytes,
+                                     std::size_t& huge_bytes) const = 0;
   /// The same from /proc/self/smaps: walks the page tables of every mapping below the range.
-  virtual error_code read_huge_bytes(const std::byte* data, std::size_t size_bytes, std::size_t& huge_bytes) const = 0;
+  virtual error_code read_huge_bytes(const std::byte* data, std::size_t size_bytes,
+                                     std::size_t& huge_bytes) const = 0;
 };
 
-/// Them together. They outlive everything that holds a reference. A null member is not there to be asked.
+/// Them together. They outlive everything that holds a reference. A null member is not there to be
+/// asked.
 struct platform {
   numapool::platform::files& files;
   numapool::platform::threads& threads;

@@ -13,7 +13,11 @@ namespace numapool::detail {
 namespace {
 
 failure shut_down_failure(const request& what) {
-  return {errc::pool_shut_down, operation::start_workers, what.node, what.size_bytes, {},
+  return {errc::pool_shut_down,
+          operation::start_workers,
+          what.node,
+          what.size_bytes,
+          {},
           "the pool shut down before the allocation began"};
 }
 
@@ -46,9 +50,11 @@ allocation_task::allocation_task(pool_core& pool, const request& what, numapool:
                                  allocation_handler handler)
     : pool_(pool), what_(what), route_(route), handler_(std::move(handler)) {}
 
-// A device's node is asked for on a worker: the question may load and initialise CUDA, which takes seconds.
+// A device's node is asked for on a worker: the question may load and initialise CUDA, which takes
+// seconds.
 void allocation_task::start() {
-  const bool must_resolve = route_ == numapool::route::node_workers && what_.node.is_unknown() && what_.device;
+  const bool must_resolve =
+      route_ == numapool::route::node_workers && what_.node.is_unknown() && what_.device;
   failure why;
   target where;
   if (must_resolve) {
@@ -90,7 +96,8 @@ void allocation_task::listen_for_cancellation() {
   auto slot = boost::asio::get_associated_cancellation_slot(handler_);
   if (slot.is_connected()) {
     slot.assign([task = weak_from_this()](boost::asio::cancellation_type type) {
-      const auto acted_on = boost::asio::cancellation_type::terminal | boost::asio::cancellation_type::total;
+      const auto acted_on =
+          boost::asio::cancellation_type::terminal | boost::asio::cancellation_type::total;
       if ((type & acted_on) == boost::asio::cancellation_type::none) {
         return;
       }
@@ -103,13 +110,16 @@ void allocation_task::listen_for_cancellation() {
 
 void allocation_task::begin() {
   const clock::time_point now = clock::now();
-  // What the clock cannot express is no limit: milliseconds::max() is a million times longer than the clock's range.
-  if (what_.timeout.count() > 0 &&
-      what_.timeout < std::chrono::floor<std::chrono::milliseconds>(clock::time_point::max() - now)) {
+  // What the clock cannot express is no limit: milliseconds::max() is a million times longer than
+  // the clock's range.
+  if (what_.timeout.count() > 0 && what_.timeout < std::chrono::floor<std::chrono::milliseconds>(
+                                                       clock::time_point::max() - now)) {
     deadline_ = now + what_.timeout;
   }
-  const memory::worker_facts facts{workers_->node(), workers_->running(), workers_->all_pinned(), node_source_};
-  allocation_.emplace(pool_.machine(), pool_.nodes(), what_, route_, facts, pool_.options().reserve_bytes);
+  const memory::worker_facts facts{workers_->node(), workers_->running(), workers_->all_pinned(),
+                                   node_source_};
+  allocation_.emplace(pool_.machine(), pool_.nodes(), what_, route_, facts,
+                      pool_.options().reserve_bytes);
   failure why = interruption();
   if (!why) {
     why = allocation_->prepare();
@@ -159,7 +169,8 @@ void allocation_task::finished() noexcept {
 void allocation_task::log_degradations(const buffer& result) const {
   const std::string whose =
       to_string(result.node_requested()) + ", " + std::to_string(result.size_bytes()) + " bytes: ";
-  for (const std::string* reason : {&result.pages().reason, &result.policy().reason, &result.pin().reason}) {
+  for (const std::string* reason :
+       {&result.pages().reason, &result.policy().reason, &result.pin().reason}) {
     if (!reason->empty()) {
       pool_.log(whose + *reason);
     }
@@ -175,13 +186,21 @@ void allocation_task::fail(failure why) noexcept {
 
 failure allocation_task::interruption() {
   if (is_cancelled_.load(std::memory_order_relaxed)) {
-    return {errc::cancelled, operation::populate, what_.node, what_.size_bytes, {},
+    return {errc::cancelled,
+            operation::populate,
+            what_.node,
+            what_.size_bytes,
+            {},
             "the allocation was cancelled; everything was undone"};
   }
   if (clock::now() > deadline_) {
-    return {errc::timed_out, operation::populate, what_.node, what_.size_bytes, {},
-            "the allocation took longer than its timeout of " + std::to_string(what_.timeout.count()) +
-                " ms; everything was undone"};
+    return {errc::timed_out,
+            operation::populate,
+            what_.node,
+            what_.size_bytes,
+            {},
+            "the allocation took longer than its timeout of " +
+                std::to_string(what_.timeout.count()) + " ms; everything was undone"};
   }
   return {};
 }
@@ -191,7 +210,8 @@ void allocation_task::complete_with(failure why) noexcept {
   complete(failed_buffer(std::move(why)));
 }
 
-// The handler and everything it needs leave the task first: it may be destroyed while the handler runs.
+// The handler and everything it needs leave the task first: it may be destroyed while the handler
+// runs.
 void allocation_task::complete(buffer result) noexcept {
   const boost::system::error_code error = result.why().code;
   allocation_.reset();
@@ -208,13 +228,15 @@ void allocation_task::complete(buffer result) noexcept {
     std::move(handler)(error, std::move(result));
   };
   if (workers_ == nullptr) {
-    // Still inside the initiating call, where the handler's executor might run it at once: by way of another thread.
+    // Still inside the initiating call, where the handler's executor might run it at once: by way
+    // of another thread.
     boost::asio::post(boost::asio::system_executor(),
                       [work = std::move(work), completion = std::move(completion)]() mutable {
                         boost::asio::dispatch(work.get_executor(), std::move(completion));
                       });
   } else if (completes_on_workers_) {
-    completion();  // on a worker; or abandoned by shutdown(), and the workers that it would run on take no more
+    completion();  // on a worker; or abandoned by shutdown(), and the workers that it would run on
+                   // take no more
   } else {
     boost::asio::dispatch(work.get_executor(), std::move(completion));
   }

@@ -20,11 +20,13 @@
 
 namespace numapool::detail {
 
-/// Life: begin() on a worker -> pieces on all of them -> finished() on one -> the handler on its executor. Owns itself
-/// (self_) from start() to the completion.
-class allocation_task final : public piecewise_work, public std::enable_shared_from_this<allocation_task> {
+/// Life: begin() on a worker -> pieces on all of them -> finished() on one -> the handler on its
+/// executor. Owns itself (self_) from start() to the completion.
+class allocation_task final : public piecewise_work,
+                              public std::enable_shared_from_this<allocation_task> {
  public:
-  allocation_task(pool_core& pool, const request& what, numapool::route route, allocation_handler handler);
+  allocation_task(pool_core& pool, const request& what, numapool::route route,
+                  allocation_handler handler);
 
   /// Queues it. Completes the handler exactly once, never inside this call.
   void start();
@@ -63,7 +65,8 @@ class allocation_task final : public piecewise_work, public std::enable_shared_f
   std::optional<memory::allocation> allocation_;
   clock::time_point deadline_ = clock::time_point::max();
 
-  std::atomic<bool> is_cancelled_{false};  // set by the slot's handler on any thread; only looked at
+  std::atomic<bool> is_cancelled_{
+      false};  // set by the slot's handler on any thread; only looked at
   base::mutex mutex_;
   failure why_ NUMAPOOL_GUARDED_BY(mutex_);  // the first failure of any piece
 };

@@ -18,12 +18,14 @@ buffer refused(const request& what, errc code, const char* message) {
 
 buffer allocate_and_wait(pool_core& pool, const request& what, numapool::route route) {
   if (pool.is_forked_child()) {
-    return refused(what, errc::forked_child,
-                   "the pool's threads stayed in the parent process: make a worker_pool of the child's own");
+    return refused(
+        what, errc::forked_child,
+        "the pool's threads stayed in the parent process: make a worker_pool of the child's own");
   }
   if (pool.is_worker()) {
-    return refused(what, errc::called_from_worker,
-                   "allocate() was called on a worker, which could wait for itself: use async_allocate()");
+    return refused(
+        what, errc::called_from_worker,
+        "allocate() was called on a worker, which could wait for itself: use async_allocate()");
   }
   buffer result;
   wait_point done;

@@ -7,7 +7,8 @@
 
 namespace numapool::detail {
 
-/// Allocates and waits. The result is empty and has why() on an error, errc::called_from_worker among them.
+/// Allocates and waits. The result is empty and has why() on an error, errc::called_from_worker
+/// among them.
 [[nodiscard]] buffer allocate_and_wait(pool_core& pool, const request& what, numapool::route route);
 
 }  // namespace numapool::detail

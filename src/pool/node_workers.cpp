@@ -10,25 +10,39 @@
 namespace numapool::detail {
 namespace {
 
-// Jobs kept for reuse: a burst of posts allocates once, and an idle pool holds at most 1024 x 96 bytes a node.
+// Jobs kept for reuse: a burst of posts allocates once, and an idle pool holds at most 1024 x 96
+// bytes a node.
 constexpr std::size_t unused_jobs_max = 1024;
 
 // The workers that the calling thread is one of.
 thread_local const node_workers* this_threads_workers = nullptr;
 
 std::string thread_name(node_id node) {
-  // pthread names end at 15 characters; "numapool-" leaves six, and the kernel has at most 1024 nodes.
+  // pthread names end at 15 characters; "numapool-" leaves six, and the kernel has at most 1024
+  // nodes.
   return "numapool-" + (node.is_unknown() ? std::string("any") : std::to_string(node.value()));
 }
 
 }  // namespace
 
-job& acquire_job(node_workers& workers) { return workers.acquire(); }
-void recycle_job(node_workers& workers, job& unused) noexcept { workers.recycle(unused); }
-void enqueue(node_workers& workers, job& ready) noexcept { workers.enqueue(ready); }
-bool runs_here(const node_workers& workers) noexcept { return workers.runs_here(); }
-boost::asio::execution_context& context_of(node_workers& workers) noexcept { return workers.context(); }
-node_executor executor_of(node_workers& workers) noexcept { return workers.executor(); }
+job& acquire_job(node_workers& workers) {
+  return workers.acquire();
+}
+void recycle_job(node_workers& workers, job& unused) noexcept {
+  workers.recycle(unused);
+}
+void enqueue(node_workers& workers, job& ready) noexcept {
+  workers.enqueue(ready);
+}
+bool runs_here(const node_workers& workers) noexcept {
+  return workers.runs_here();
+}
+boost::asio::execution_context& context_of(node_workers& workers) noexcept {
+  return workers.context();
+}
+node_executor executor_of(node_workers& workers) noexcept {
+  return workers.executor();
+}
 
 void node_workers::job_queue::push(job& added) noexcept {
   added.next = nullptr;
@@ -84,8 +98,13 @@ failure node_workers::start() {
     }
   }
   if (threads_.empty()) {
-    return {errc::no_workers, operation::start_workers, options_.node, 0, start_error_,
-            "no thread could be started for " + to_string(options_.node) + ": " + start_error_.message()};
+    return {errc::no_workers,
+            operation::start_workers,
+            options_.node,
+            0,
+            start_error_,
+            "no thread could be started for " + to_string(options_.node) + ": " +
+                start_error_.message()};
   }
   if (threads_.size() < options_.wanted) {
     options_.log(to_string(options_.node) + ": " + std::to_string(threads_.size()) + " of " +
@@ -96,10 +115,14 @@ failure node_workers::start() {
 
 void node_workers::start_thread() {
   std::unique_ptr<platform::thread> started;
-  const auto body = [this] { run(); };
+  const auto body = [this] {
+    run();
+  };
   auto error = machine_.threads.start(thread_name(options_.node), options_.cpus, body, started);
-  if (error && error != boost::system::errc::resource_unavailable_try_again && !options_.cpus.empty()) {
-    // The mask was refused, not the thread: unpinned workers still allocate, and what they place is verified.
+  if (error && error != boost::system::errc::resource_unavailable_try_again &&
+      !options_.cpus.empty()) {
+    // The mask was refused, not the thread: unpinned workers still allocate, and what they place is
+    // verified.
     start_error_ = error;
     options_.log(to_string(options_.node) + ": a thread could not be pinned: " + error.message());
     error = machine_.threads.start(thread_name(options_.node), {}, body, started);
@@ -163,10 +186,12 @@ void node_workers::recycle(job& unused) noexcept {
 
 void node_workers::enqueue(job& ready) noexcept {
   {
-    const base::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     if (!is_stopping_) {
       queue_.push(ready);
-      work_to_do_.notify_one();
+      lock.unlock();
+      work_to_do_
+          .notify_one();  // not under the lock: the worker that wakes would only sleep again for it
       return;
     }
   }
@@ -181,13 +206,17 @@ void node_workers::share(piecewise_work& work, std::size_t pieces) {
     work.next_ = 0;
     work.count_ = pieces;
   }
-  // The caller goes on with a piece itself; a worker more would find nothing, or take the only piece and leave it idle.
-  for (std::size_t helpers = std::min<std::size_t>(pieces, options_.wanted) - 1; helpers > 0; --helpers) {
+  // The caller goes on with a piece itself; a worker more would find nothing, or take the only
+  // piece and leave it idle.
+  for (std::size_t helpers = std::min<std::size_t>(pieces, options_.wanted) - 1; helpers > 0;
+       --helpers) {
     work_to_do_.notify_one();
   }
 }
 
-bool node_workers::runs_here() const noexcept { return this_threads_workers == this; }
+bool node_workers::runs_here() const noexcept {
+  return this_threads_workers == this;
+}
 
 void node_workers::wait_idle() {
   base::lock_guard lock(mutex_);
@@ -222,7 +251,7 @@ void node_workers::run() noexcept {
   check_pinning();
   base::lock_guard lock(mutex_);
   for (;;) {
-    if (run_one(lock)) {
+    if (run_one()) {
       continue;
     }
     if (is_idle()) {
@@ -235,10 +264,11 @@ void node_workers::run() noexcept {
   }
 }
 
-// What was asked for when the thread was made is not what it got: CPUs outside a cpuset are dropped without an error.
+// What was asked for when the thread was made is not what it got: CPUs outside a cpuset are dropped
+// without an error.
 void node_workers::check_pinning() {
-  // The policy that the process inherited (numactl --membind) would outweigh first touch. Where the call is denied so
-  // was numactl's, and verification has the last word.
+  // The policy that the process inherited (numactl --membind) would outweigh first touch. Where the
+  // call is denied so was numactl's, and verification has the last word.
   static_cast<void>(machine_.threads.use_default_memory_policy());
   cpu_set mask;
   const auto error = machine_.threads.get_affinity(mask);
@@ -252,38 +282,38 @@ void node_workers::check_pinning() {
 }
 
 // Functions and pieces in turn, so that neither waits for all of the other.
-bool node_workers::run_one(base::lock_guard& lock) {
+bool node_workers::run_one() {
   piecewise_work* const work = !queue_.empty() && !piece_is_next_ ? nullptr : next_work();
   if (work != nullptr) {
     piece_is_next_ = false;
-    run_piece(lock, *work);
+    run_piece(*work);
     return true;
   }
   if (!queue_.empty()) {
     piece_is_next_ = true;
-    run_job(lock);
+    run_job();
     return true;
   }
   return false;
 }
 
-void node_workers::run_job(base::lock_guard& lock) {
+void node_workers::run_job() {
   job& next = queue_.pop();
   ++busy_;
-  lock.unlock();
+  mutex_.unlock();
   next.execute(next, *this, job::action::run);
-  lock.lock();
+  mutex_.lock();
   --busy_;
   ++jobs_done_;
 }
 
-void node_workers::run_piece(base::lock_guard& lock, piecewise_work& work) {
+void node_workers::run_piece(piecewise_work& work) {
   const std::size_t piece = work.next_++;
   ++work.running_;
   ++busy_;
-  lock.unlock();
+  mutex_.unlock();
   const bool go_on = work.run_piece(piece);
-  lock.lock();
+  mutex_.lock();
   --work.running_;
   if (!go_on) {
     work.next_ = work.count_;
@@ -293,15 +323,15 @@ void node_workers::run_piece(base::lock_guard& lock, piecewise_work& work) {
     if (is_stopping_) {
       work_to_do_.notify_all();  // those who waited for this work to end may end now
     }
-    lock.unlock();
+    mutex_.unlock();
     work.finished();
-    lock.lock();
+    mutex_.lock();
   }
   --busy_;
 }
 
-// The one with the fewest pieces left, so that 2 MiB need not wait for 4 TiB; but each time another is passed over it
-// ages by a piece, so that a stream of small ones cannot starve it.
+// The one with the fewest pieces left, so that 2 MiB need not wait for 4 TiB; but each time another
+// is passed over it ages by a piece, so that a stream of small ones cannot starve it.
 piecewise_work* node_workers::next_work() {
   piecewise_work* best = nullptr;
   const auto rank = [](const piecewise_work& work) {
@@ -321,6 +351,8 @@ piecewise_work* node_workers::next_work() {
   return best;
 }
 
-bool node_workers::is_idle() const { return queue_.empty() && shared_.empty() && busy_ == 0; }
+bool node_workers::is_idle() const {
+  return queue_.empty() && shared_.empty() && busy_ == 0;
+}
 
 }  // namespace numapool::detail

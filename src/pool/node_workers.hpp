@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One node's threads, the functions queued for them, and the large works that they share piece by piece.
+// One node's threads, the functions queued for them, and the large works that they share piece by
+// piece.
 
 #include <atomic>
 #include <condition_variable>
@@ -24,14 +25,15 @@
 
 namespace numapool::detail {
 
-/// Work in pieces that any number of workers take. Owned by whoever made it; the workers let go of it before
-/// finished() is called.
+/// Work in pieces that any number of workers take. Owned by whoever made it; the workers let go of
+/// it before finished() is called.
 class piecewise_work {
  public:
   virtual ~piecewise_work() = default;
   /// Runs one piece. False: leave the rest.
   virtual bool run_piece(std::size_t piece) noexcept = 0;
-  /// All pieces that were begun have ended. Called once, on the worker that ended the last; may destroy the work.
+  /// All pieces that were begun have ended. Called once, on the worker that ended the last; may
+  /// destroy the work.
   virtual void finished() noexcept = 0;
 
  private:
@@ -44,8 +46,8 @@ class piecewise_work {
 };
 
 struct workers_options {
-  node_id node;                // unknown: not pinned
-  cpu_set cpus;                // where they run; empty: where the process may
+  node_id node;  // unknown: not pinned
+  cpu_set cpus;  // where they run; empty: where the process may
   unsigned wanted = 1;
   std::function<void(const std::string& line)> log;
 };
@@ -53,14 +55,15 @@ struct workers_options {
 /// Threads: every member may be called by any thread.
 class node_workers {
  public:
-  node_workers(platform::platform& machine, boost::asio::execution_context& context, workers_options options);
+  node_workers(platform::platform& machine, boost::asio::execution_context& context,
+               workers_options options);
   /// Requires: stopped and joined, or never started (checked, aborts).
   ~node_workers();
   node_workers(const node_workers&) = delete;
   node_workers& operator=(const node_workers&) = delete;
 
-  /// Starts all threads; at once when they run already. A refused thread is fewer threads; none at all is
-  /// errc::no_workers, and the next call tries again. errc::pool_shut_down after stop().
+  /// Starts all threads; at once when they run already. A refused thread is fewer threads; none at
+  /// all is errc::no_workers, and the next call tries again. errc::pool_shut_down after stop().
   [[nodiscard]] failure start();
   /// Takes no more; drops what is queued. Threads end when the works they share have ended.
   void stop() noexcept;
@@ -69,8 +72,8 @@ class node_workers {
   [[nodiscard]] job& acquire();
   void recycle(job& unused) noexcept;
   void enqueue(job& ready) noexcept;
-  /// Shares `work` of `pieces` > 0 among the workers. Call it on a worker: works added by others could come after
-  /// stop().
+  /// Shares `work` of `pieces` > 0 among the workers. Call it on a worker: works added by others
+  /// could come after stop().
   void share(piecewise_work& work, std::size_t pieces);
   [[nodiscard]] bool runs_here() const noexcept;
   /// Returns at a moment when nothing is queued, running or shared.
@@ -100,9 +103,10 @@ class node_workers {
   void start_thread() NUMAPOOL_REQUIRES(mutex_);
   void run() noexcept;
   void check_pinning();
-  [[nodiscard]] bool run_one(base::lock_guard& lock) NUMAPOOL_REQUIRES(mutex_);
-  void run_job(base::lock_guard& lock) NUMAPOOL_REQUIRES(mutex_);
-  void run_piece(base::lock_guard& lock, piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);
+  // These give up the mutex while a function or a piece runs, and hold it again when they return.
+  [[nodiscard]] bool run_one() NUMAPOOL_REQUIRES(mutex_);
+  void run_job() NUMAPOOL_REQUIRES(mutex_);
+  void run_piece(piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);
   [[nodiscard]] piecewise_work* next_work() NUMAPOOL_REQUIRES(mutex_);
   [[nodiscard]] bool has_piece() const NUMAPOOL_REQUIRES(mutex_);
   [[nodiscard]] bool is_idle() const NUMAPOOL_REQUIRES(mutex_);

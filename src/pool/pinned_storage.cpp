@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <numapool/pinned_storage.hpp>
-
 #include <numapool/environment.hpp>
+#include <numapool/pinned_storage.hpp>
 #include <numapool/worker_pool.hpp>
 
 #include "base/failures.hpp"
@@ -45,7 +44,8 @@ buffer make_pinned_storage(std::size_t size_bytes, std::optional<int> device) {
   return make_pinned_storage(worker_pool::global(), size_bytes, device);
 }
 
-buffer make_pinned_storage(std::size_t size_bytes, std::optional<int> device, boost::system::error_code& error) {
+buffer make_pinned_storage(std::size_t size_bytes, std::optional<int> device,
+                           boost::system::error_code& error) {
   buffer result = allocate_storage(worker_pool::global(), size_bytes, device);
   error = result.why().code;
   return result;

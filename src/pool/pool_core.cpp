@@ -17,10 +17,11 @@
 namespace numapool::detail {
 namespace {
 
-constexpr unsigned workers_max = 16;  // above that registering is the longer part (public measurements, README)
+constexpr unsigned workers_max =
+    16;  // above that registering is the longer part (public measurements, README)
 
-/// The device's own node where it is a host's and this process may take its memory, though not its CPUs; else the
-/// nearest with CPUs. A GPU's own memory is no host memory.
+/// The device's own node where it is a host's and this process may take its memory, though not its
+/// CPUs; else the nearest with CPUs. A GPU's own memory is no host memory.
 node_id memory_node_of(const topology& nodes, const device_location& where) {
   const node_info* const reported = nodes.find(where.reported_node);
   const bool is_host = reported != nullptr && !reported->cpus.empty() && reported->allowed_memory;
@@ -28,7 +29,11 @@ node_id memory_node_of(const topology& nodes, const device_location& where) {
 }
 
 failure forked_child(node_id node) {
-  return {errc::forked_child, operation::start_workers, node, 0, {},
+  return {errc::forked_child,
+          operation::start_workers,
+          node,
+          0,
+          {},
           "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
 }
 
@@ -41,21 +46,22 @@ pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology
       options_(options),
       process_generation_(machine.threads.process_generation()) {
   const auto options_for = [this](node_id node, const cpu_set& cpus, std::size_t usable) {
-    return workers_options{node, cpus,
-                           options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
-                           [this](const std::string& line) {
-                             log(line);
-                           }};
+    return workers_options{
+        node, cpus,
+        options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
+        [this](const std::string& line) {
+          log(line);
+        }};
   };
   for (const node_info& node : nodes_->nodes()) {
     if (!node.usable_cpus.empty()) {
-      groups_.emplace(
-          node.id,
-          std::make_unique<group>(machine_, context_, options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
+      groups_.emplace(node.id, std::make_unique<group>(machine_, context_,
+                                                       options_for(node.id, node.usable_cpus,
+                                                                   node.usable_cpus.size())));
     }
   }
-  unpinned_ = std::make_unique<group>(machine_, context_,
-                                      options_for(node_id::unknown, {}, nodes_->allowed_cpus().size()));
+  unpinned_ = std::make_unique<group>(
+      machine_, context_, options_for(node_id::unknown, {}, nodes_->allowed_cpus().size()));
 }
 
 pool_core::~pool_core() {
@@ -80,13 +86,22 @@ failure pool_core::find_workers(node_id node, node_workers*& workers) {
     return forked_child(node);
   }
   if (nodes_->find(node) == nullptr) {
-    return {errc::unknown_node, operation::resolve, node, 0, {},
+    return {errc::unknown_node,
+            operation::resolve,
+            node,
+            0,
+            {},
             "asked for " + to_string(node) + ", which this machine has not"};
   }
   const auto entry = groups_.find(nodes_->nearest_usable_node(node));
   if (entry == groups_.end()) {
-    return {errc::no_workers, operation::start_workers, node, 0, {},
-            "this process may run on no CPU of any node (allowed: \"" + nodes_->allowed_cpus().to_list() + "\")"};
+    return {errc::no_workers,
+            operation::start_workers,
+            node,
+            0,
+            {},
+            "this process may run on no CPU of any node (allowed: \"" +
+                nodes_->allowed_cpus().to_list() + "\")"};
   }
   return start_group(*entry->second, workers);
 }
@@ -131,16 +146,27 @@ failure pool_core::node_of_device(const request& what, node_id& node, node_sourc
   const device_location& where = found.where;
   const std::string device = "CUDA device " + std::to_string(*what.device);
   if (!found.is_shown) {
-    return {errc::unknown_device, operation::resolve, node_id::unknown, 0, {},
-            "nothing here can say where " + device + " is: " + where.reason + "; name the node instead"};
+    return {errc::unknown_device,
+            operation::resolve,
+            node_id::unknown,
+            0,
+            {},
+            "nothing here can say where " + device + " is: " + where.reason +
+                "; name the node instead"};
   }
   if (where.node.is_unknown()) {
-    return {errc::unknown_node, operation::resolve, node_id::unknown, 0, {},
-            "the node of " + device + (where.address ? " (" + to_string(*where.address) + ")" : "") +
+    return {errc::unknown_node,
+            operation::resolve,
+            node_id::unknown,
+            0,
+            {},
+            "the node of " + device +
+                (where.address ? " (" + to_string(*where.address) + ")" : "") +
                 " is not known: " + where.reason + "; name the node instead"};
   }
   if (where.source == node_source::heuristic) {
-    log(device + ": " + to_string(where.node) + " is taken, which is a guess (" + where.reason + ")");
+    log(device + ": " + to_string(where.node) + " is taken, which is a guess (" + where.reason +
+        ")");
   }
   node = memory_node_of(*nodes_, where);
   source = where.source;
@@ -156,7 +182,8 @@ failure pool_core::resolve(const request& what, numapool::route route, target& f
       return why;
     }
   }
-  failure why = memory::allocation::validate(*nodes_, found.what, route, machine_.memory.page_size_bytes());
+  failure why =
+      memory::allocation::validate(*nodes_, found.what, route, machine_.memory.page_size_bytes());
   if (!why) {
     why = route == numapool::route::node_workers ? find_workers(found.what.node, found.workers)
                                                  : find_unpinned_workers(found.workers);
@@ -170,9 +197,9 @@ void pool_core::start(const request& what, numapool::route route, allocation_han
 }
 
 bool pool_core::is_worker() const noexcept {
-  return unpinned_->workers.runs_here() || std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) {
-           return entry.second->workers.runs_here();
-         });
+  return unpinned_->workers.runs_here() ||
+         std::any_of(groups_.begin(), groups_.end(),
+                     [](const auto& entry) { return entry.second->workers.runs_here(); });
 }
 
 allocation_counts& pool_core::counts_of(const node_workers& workers) noexcept {
@@ -214,7 +241,11 @@ void pool_core::drain() {
     base::raise(forked_child(node_id::unknown));  // the parent's locks, in whatever state they were
   }
   if (is_worker()) {
-    base::raise({errc::called_from_worker, operation::none, node_id::unknown, 0, {},
+    base::raise({errc::called_from_worker,
+                 operation::none,
+                 node_id::unknown,
+                 0,
+                 {},
                  "drain() was called on a worker, which would wait for itself"});
   }
   for (int pass = 0; pass < 2; ++pass) {
@@ -255,20 +286,24 @@ node_workers& workers_of(pool_core& pool, node_id node) {
 }
 
 std::exception_ptr shut_down_error() noexcept {
-  return std::make_exception_ptr(error({errc::pool_shut_down, operation::none, node_id::unknown, 0, {},
+  return std::make_exception_ptr(error({errc::pool_shut_down,
+                                        operation::none,
+                                        node_id::unknown,
+                                        0,
+                                        {},
                                         "the pool shut down before the function ran"}));
 }
 
+// The waiter may destroy this as soon as it sees the flag: what notify_one() still does is by
+// address alone, and at worst wakes another wait for nothing. Under a mutex the waiter would be
+// woken only to sleep again until the lock is free.
 void wait_point::signal() noexcept {
-  // Under the lock: the waiter may destroy this as soon as it sees the flag.
-  const std::lock_guard lock(mutex_);
-  signalled_ = true;
-  changed_.notify_one();
+  signalled_.store(1, std::memory_order_release);
+  signalled_.notify_one();
 }
 
 void wait_point::wait() noexcept {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return signalled_; });
+  signalled_.wait(0, std::memory_order_acquire);
 }
 
 }  // namespace numapool::detail

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What worker_pool is made of: the workers of each node, the Asio context, and the allocations under way.
+// What worker_pool is made of: the workers of each node, the Asio context, and the allocations
+// under way.
 
 #include <atomic>
 #include <map>
@@ -23,7 +24,7 @@ namespace numapool::detail {
 
 /// Where a request goes.
 struct target {
-  request what;                 // its node resolved
+  request what;  // its node resolved
   numapool::route route = numapool::route::node_workers;
   node_source source = node_source::unknown;  // what named the node of a device
   node_workers* workers = nullptr;
@@ -38,7 +39,8 @@ struct allocation_counts {
 
 class pool_core {
  public:
-  pool_core(platform::platform& machine, std::shared_ptr<const topology> nodes, const worker_pool_options& options);
+  pool_core(platform::platform& machine, std::shared_ptr<const topology> nodes,
+            const worker_pool_options& options);
   /// Shuts down. In a forked child leaves everything as it is: the threads are the parent's.
   ~pool_core();
   pool_core(const pool_core&) = delete;
@@ -49,14 +51,16 @@ class pool_core {
   [[nodiscard]] const worker_pool_options& options() const noexcept { return options_; }
   [[nodiscard]] bool is_forked_child() const noexcept;
 
-  /// The workers that serve `node` (the nearest usable node's where it has none), started. `workers` is set on success.
+  /// The workers that serve `node` (the nearest usable node's where it has none), started.
+  /// `workers` is set on success.
   [[nodiscard]] failure find_workers(node_id node, node_workers*& workers);
   /// The unpinned workers of the plain routes, started.
   [[nodiscard]] failure find_unpinned_workers(node_workers*& workers);
   /// Says where `what` goes: its device's node where it names none.
   [[nodiscard]] failure resolve(const request& what, numapool::route route, target& found);
-  /// The node of the request's device: where its memory should be. Initialises CUDA only if the request's pin would
-  /// anyway, and nothing else says which GPU the ordinal is. bind_policy::strict takes no guess.
+  /// The node of the request's device: where its memory should be. Initialises CUDA only if the
+  /// request's pin would anyway, and nothing else says which GPU the ordinal is.
+  /// bind_policy::strict takes no guess.
   [[nodiscard]] failure node_of_device(const request& what, node_id& node, node_source& source);
 
   void start(const request& what, numapool::route route, allocation_handler handler);
@@ -71,7 +75,8 @@ class pool_core {
 
  private:
   struct group {
-    group(platform::platform& machine, boost::asio::execution_context& context, workers_options options)
+    group(platform::platform& machine, boost::asio::execution_context& context,
+          workers_options options)
         : workers(machine, context, std::move(options)) {}
     node_workers workers;
     allocation_counts counts;
@@ -88,7 +93,8 @@ class pool_core {
   [[nodiscard]] failure start_group(group& starting, node_workers*& workers);
   [[nodiscard]] unsigned default_workers(std::size_t usable_cpus) const noexcept;
 
-  // Constant after construction: every node with usable CPUs has its group from the start; its threads come later.
+  // Constant after construction: every node with usable CPUs has its group from the start; its
+  // threads come later.
   platform::platform& machine_;
   const std::shared_ptr<const topology> nodes_;
   const worker_pool_options options_;
@@ -103,7 +109,8 @@ class pool_core {
 
 namespace numapool {
 
-/// For tests and the pinned-storage front: pools over other machines, and allocations off the node route.
+/// For tests and the pinned-storage front: pools over other machines, and allocations off the node
+/// route.
 struct pool_access {
   [[nodiscard]] static std::unique_ptr<worker_pool> make(platform::platform& machine,
                                                          std::shared_ptr<const topology> nodes,

@@ -22,7 +22,7 @@ template <typename Set, typename Read>
 std::optional<Set> innermost_set(const std::vector<std::string>& folders, names files, Read read) {
   for (const std::string& folder : folders) {
     for (std::string_view name : files) {
-      const std::optional<Set> set = read(folder + "/" + std::string(name));
+      std::optional<Set> set = read(base::join_path(folder, name));
       if (set && !set->empty()) {
         return set;
       }
@@ -79,13 +79,16 @@ struct memory_names {
 };
 
 const memory_names& names_of(version of) {
-  static constexpr memory_names v1{
-      "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file ", "total_active_file "}};
-  static constexpr memory_names v2{"memory.max", "memory.current", {"inactive_file ", "active_file "}};
+  static constexpr memory_names v1{"memory.limit_in_bytes",
+                                   "memory.usage_in_bytes",
+                                   {"total_inactive_file ", "total_active_file "}};
+  static constexpr memory_names v2{
+      "memory.max", "memory.current", {"inactive_file ", "active_file "}};
   return of == version::v1 ? v1 : v2;
 }
 
-std::optional<memory_limit> read_memory_limit(version of, const std::string& folder, const kernel_files& reader) {
+std::optional<memory_limit> read_memory_limit(version of, const std::string& folder,
+                                              const kernel_files& reader) {
   // Version 1 writes "no limit" as the largest number of pages: 2^60 is far below it and far above
   // any machine.
   constexpr std::uint64_t no_limit = std::uint64_t{1} << 60U;
@@ -108,13 +111,13 @@ std::optional<memory_limit> read_memory_limit(version of, const std::string& fol
 }  // namespace
 
 cpuset read_cpuset(const platform::files& files, const kernel_files& reader) {
-  // Version 1: what was configured, and only without that what is in effect. Recordings exist where the second is stale
-  // after hotplug; on a running machine the affinity cuts by what is in effect anyway. Names without "cpuset." are
-  // those of mounts with the option noprefix.
-  static constexpr std::array<std::string_view, 4> v1_cpus{"cpuset.cpus", "cpus", "cpuset.effective_cpus",
-                                                           "effective_cpus"};
-  static constexpr std::array<std::string_view, 4> v1_nodes{"cpuset.mems", "mems", "cpuset.effective_mems",
-                                                            "effective_mems"};
+  // Version 1: what was configured, and only without that what is in effect. Recordings exist where
+  // the second is stale after hotplug; on a running machine the affinity cuts by what is in effect
+  // anyway. Names without "cpuset." are those of mounts with the option noprefix.
+  static constexpr std::array<std::string_view, 4> v1_cpus{
+      "cpuset.cpus", "cpus", "cpuset.effective_cpus", "effective_cpus"};
+  static constexpr std::array<std::string_view, 4> v1_nodes{
+      "cpuset.mems", "mems", "cpuset.effective_mems", "effective_mems"};
   static constexpr std::array<std::string_view, 1> v2_cpus{"cpuset.cpus.effective"};
   static constexpr std::array<std::string_view, 1> v2_nodes{"cpuset.mems.effective"};
   const auto read_cpus = [&](const std::string& path) {
@@ -138,7 +141,8 @@ std::optional<double> read_cpu_quota(const platform::files& files, const kernel_
   std::optional<double> smallest;
   for (const hierarchy& tree : hierarchies_of("cpu", files)) {
     for (const std::string& folder : tree.folders) {
-      const auto quota = tree.version == version::v2 ? read_cpu_max(folder, reader) : read_cfs_quota(folder, reader);
+      const auto quota = tree.version == version::v2 ? read_cpu_max(folder, reader)
+                                                     : read_cfs_quota(folder, reader);
       if (quota) {
         smallest = std::min(smallest.value_or(*quota), *quota);
       }

@@ -26,6 +26,7 @@ struct hierarchy {
 /// and any version 2 mount, which may or may not (its files say so level by level). Both are
 /// answered on a hybrid machine, and a process may be in either; empty where nothing is mounted or
 /// nobody says which cgroup this process is in.
-[[nodiscard]] std::vector<hierarchy> hierarchies_of(std::string_view controller, const platform::files& files);
+[[nodiscard]] std::vector<hierarchy> hierarchies_of(std::string_view controller,
+                                                    const platform::files& files);
 
 }  // namespace numapool::cgroup

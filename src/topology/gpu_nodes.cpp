@@ -38,7 +38,8 @@ void name_node(std::vector<node_info>& nodes, std::uint64_t id, std::string_view
 void ask_driver(const kernel_files& reader, std::vector<node_info>& nodes) {
   const std::string folder = "/proc/driver/nvidia/gpus";
   for (const std::string& gpu : reader.names_in(folder)) {
-    const std::string text = reader.text(folder + "/" + gpu + "/numa_status").value_or("");
+    const std::string text =
+        reader.text(base::join_path(base::join_path(folder, gpu), "numa_status")).value_or("");
     const auto value = kernel_files::value_of(text, "Node:");
     if (const auto id = value ? base::parse_unsigned(*value) : std::nullopt) {
       name_node(nodes, *id, gpu);
@@ -58,12 +59,13 @@ bool is_nvidia_gpu(const kernel_files& reader, const std::string& folder) {
 }
 
 void ask_pci_functions(const kernel_files& reader, std::vector<node_info>& nodes) {
-  const std::string folder = "/sys/bus/pci/devices";
-  for (const std::string& function : reader.names_in(folder)) {
-    if (!is_nvidia_gpu(reader, folder + "/" + function)) {
+  const std::string functions = "/sys/bus/pci/devices";
+  for (const std::string& function : reader.names_in(functions)) {
+    const std::string folder = base::join_path(functions, function);
+    if (!is_nvidia_gpu(reader, folder)) {
       continue;
     }
-    const std::string text = reader.text(folder + "/" + function + "/numa_node").value_or("");
+    const std::string text = reader.text(base::join_path(folder, "numa_node")).value_or("");
     const auto id = base::parse_unsigned(base::trimmed(text));  // "-1" is no number: not known
     const auto node = std::find_if(nodes.begin(), nodes.end(), [&id](const node_info& candidate) {
       return id && candidate.id.value() == *id && could_be_unnamed_gpu(candidate);

@@ -78,7 +78,8 @@ std::vector<std::string> kernel_files::names_in(const std::string& path) const {
   return names;
 }
 
-std::vector<std::uint32_t> kernel_files::numbers_in(const std::string& path, std::string_view prefix) const {
+std::vector<std::uint32_t> kernel_files::numbers_in(const std::string& path,
+                                                    std::string_view prefix) const {
   std::vector<std::uint32_t> numbers;
   for (const std::string& name : names_in(path)) {
     const std::optional<std::uint32_t> number = base::number_after(prefix, name);
@@ -91,7 +92,8 @@ std::vector<std::uint32_t> kernel_files::numbers_in(const std::string& path, std
   return numbers;
 }
 
-std::optional<std::string_view> kernel_files::value_of(std::string_view text, std::string_view key) {
+std::optional<std::string_view> kernel_files::value_of(std::string_view text,
+                                                       std::string_view key) {
   for (std::string_view line : base::lines_of(text)) {
     if (line.starts_with(key)) {
       return base::trimmed(line.substr(key.size()));

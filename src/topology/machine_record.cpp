@@ -16,6 +16,7 @@
 #include <numapool/topology.hpp>
 
 #include "base/failures.hpp"
+#include "base/text.hpp"
 #include "platform/platform.hpp"
 #include "topology/topology_builder.hpp"
 
@@ -39,18 +40,21 @@ class recording_files final : public platform::files {
     return failed;
   }
 
-  platform::error_code list_directory(const std::string& path, std::vector<std::string>& names) const override {
+  platform::error_code list_directory(const std::string& path,
+                                      std::vector<std::string>& names) const override {
     const platform::error_code failed = machine_.list_directory(path, names);
     if (!failed) {
       folders_.insert(path);
       for (const std::string& name : names) {
-        listed_.insert(path + "/" + name);
+        listed_.insert(base::join_path(path, name));
       }
     }
     return failed;
   }
 
-  [[nodiscard]] bool is_this_machine() const noexcept override { return machine_.is_this_machine(); }
+  [[nodiscard]] bool is_this_machine() const noexcept override {
+    return machine_.is_this_machine();
+  }
 
   [[nodiscard]] const std::map<std::string, std::string>& texts() const { return texts_; }
   [[nodiscard]] const std::set<std::string>& folders() const { return folders_; }

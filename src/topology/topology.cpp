@@ -75,7 +75,8 @@ topology topology::read(const topology_options& options) {
 }
 
 topology topology::read(const topology_options& options, boost::system::error_code& error) {
-  return base::catch_error(error, topology(std::make_unique<const state>()), [&options] { return read(options); });
+  return base::catch_error(error, topology(std::make_unique<const state>()),
+                           [&options] { return read(options); });
 }
 
 std::shared_ptr<const topology> topology::system() {
@@ -133,8 +134,9 @@ std::size_t topology::node_count() const noexcept {
 }
 
 std::size_t topology::cpu_node_count() const noexcept {
-  return static_cast<std::size_t>(std::count_if(state_->nodes.begin(), state_->nodes.end(),
-                                                [](const node_info& node) { return !node.cpus.empty(); }));
+  return static_cast<std::size_t>(
+      std::count_if(state_->nodes.begin(), state_->nodes.end(),
+                    [](const node_info& node) { return !node.cpus.empty(); }));
 }
 
 bool topology::is_single_node() const noexcept {

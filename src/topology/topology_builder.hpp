@@ -19,7 +19,8 @@ namespace numapool {
 class topology_builder {
  public:
   /// `threads` is null for a recorded machine. Throws as topology::read does.
-  [[nodiscard]] static topology read(const platform::files& files, const platform::threads* threads);
+  [[nodiscard]] static topology read(const platform::files& files,
+                                     const platform::threads* threads);
 
  private:
   explicit topology_builder(const platform::files& files);

@@ -3,17 +3,17 @@
 
 // NVML, nvidia-smi and an initialised CUDA, each as a test says.
 
-#include "base/failures.hpp"
-#include "platform/nvml.hpp"
-#include "platform/programs.hpp"
-#include "platform/registrar.hpp"
-
-#include <boost/system/error_code.hpp>
-
 #include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <boost/system/error_code.hpp>
+
+#include "base/failures.hpp"
+#include "platform/nvml.hpp"
+#include "platform/programs.hpp"
+#include "platform/registrar.hpp"
 
 namespace numapool::tests {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One allocation carried through its steps on the calling thread, as a node's only worker would: no pool, no queue.
+// One allocation carried through its steps on the calling thread, as a node's only worker would: no
+// pool, no queue.
 
 #include <optional>
 
@@ -24,18 +25,21 @@ struct direct_options {
   std::optional<std::size_t> reserve_bytes;
 };
 
-inline outcome allocate(fake_machine& machine, const request& what, const direct_options& options = {}) {
+inline outcome allocate(fake_machine& machine, const request& what,
+                        const direct_options& options = {}) {
   auto& platform = machine.platform();
   const topology& nodes = *machine.nodes();
   outcome done;
-  done.why = memory::allocation::validate(nodes, what, options.route, platform.memory.page_size_bytes());
+  done.why =
+      memory::allocation::validate(nodes, what, options.route, platform.memory.page_size_bytes());
   if (done.why) {
     return done;
   }
   const node_id home = options.pinned ? nodes.nearest_usable_node(what.node) : node_id::unknown;
-  static_cast<void>(machine.threads().set_affinity(home.is_unknown() ? nodes.allowed_cpus()
-                                                                     : nodes.find(home)->usable_cpus));
-  memory::allocation steps(platform, nodes, what, options.route, {home, 1, options.pinned}, options.reserve_bytes);
+  static_cast<void>(machine.threads().set_affinity(
+      home.is_unknown() ? nodes.allowed_cpus() : nodes.find(home)->usable_cpus));
+  memory::allocation steps(platform, nodes, what, options.route, {home, 1, options.pinned},
+                           options.reserve_bytes);
   done.why = steps.prepare();
   for (std::size_t piece = 0; !done.why && piece < steps.piece_count(); ++piece) {
     done.why = steps.populate(piece);

@@ -42,7 +42,8 @@ platform::error_code fake_files::read_text(const std::string& path, std::string&
   return below_ ? below_->read_text(path, text) : base::system_error(ENOENT);
 }
 
-platform::error_code fake_files::list_directory(const std::string& path, std::vector<std::string>& names) const {
+platform::error_code fake_files::list_directory(const std::string& path,
+                                                std::vector<std::string>& names) const {
   std::set<std::string> found;
   std::vector<std::string> listed;
   const bool is_below = below_ && !below_->list_directory(path, listed);
@@ -50,7 +51,8 @@ platform::error_code fake_files::list_directory(const std::string& path, std::ve
   const std::string prefix = path + "/";
   {
     const std::lock_guard lock(mutex_);
-    for (auto entry = texts_.lower_bound(prefix); entry != texts_.end() && entry->first.starts_with(prefix); ++entry) {
+    for (auto entry = texts_.lower_bound(prefix);
+         entry != texts_.end() && entry->first.starts_with(prefix); ++entry) {
       const std::string rest = entry->first.substr(prefix.size());
       found.insert(rest.substr(0, rest.find('/')));
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Kernel files that exist in memory alone, over a recorded machine or over nothing. Threads: safe to share.
+// Kernel files that exist in memory alone, over a recorded machine or over nothing. Threads: safe
+// to share.
 
 #include <functional>
 #include <map>
@@ -30,7 +31,8 @@ class fake_files final : public platform::files {
   void remove(const std::string& path);
 
   platform::error_code read_text(const std::string& path, std::string& text) const override;
-  platform::error_code list_directory(const std::string& path, std::vector<std::string>& names) const override;
+  platform::error_code list_directory(const std::string& path,
+                                      std::vector<std::string>& names) const override;
   [[nodiscard]] bool is_this_machine() const noexcept override { return true; }
 
  private:

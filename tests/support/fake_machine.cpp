@@ -17,7 +17,9 @@ const std::string node_folder = "/sys/devices/system/node/node";
 const std::string huge_folder = "/hugepages/hugepages-2048kB/";
 const std::string cgroup_folder = "/sys/fs/cgroup/job";
 
-std::string in_kib(std::uint64_t bytes) { return std::to_string(bytes / kib) + " kB\n"; }
+std::string in_kib(std::uint64_t bytes) {
+  return std::to_string(bytes / kib) + " kB\n";
+}
 
 std::string meminfo(const std::string& prefix, std::uint64_t total, std::uint64_t free) {
   return prefix + "MemTotal:       " + in_kib(total) + prefix + "MemFree:        " + in_kib(free);
@@ -27,7 +29,8 @@ std::string distance_row(const machine_plan& plan, const node_plan& node) {
   std::string row;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     const std::uint32_t usual = plan.nodes[i].id == node.id ? 10 : 20;
-    row += (i == 0 ? "" : " ") + std::to_string(node.distances.empty() ? usual : node.distances.at(i));
+    row +=
+        (i == 0 ? "" : " ") + std::to_string(node.distances.empty() ? usual : node.distances.at(i));
   }
   return row + "\n";
 }
@@ -41,7 +44,8 @@ void write_node(fake_files& files, const machine_plan& plan, const node_plan& no
   files.set(folder + huge_folder + "nr_hugepages", std::to_string(node.huge_pages) + "\n");
   files.set(folder + huge_folder + "free_hugepages", std::to_string(node.huge_pages) + "\n");
   if (node.gpu) {
-    files.set("/proc/driver/nvidia/gpus/" + *node.gpu + "/numa_status", "Node: " + std::to_string(node.id) + "\n");
+    files.set("/proc/driver/nvidia/gpus/" + *node.gpu + "/numa_status",
+              "Node: " + std::to_string(node.id) + "\n");
   }
 }
 
@@ -60,8 +64,10 @@ void write_plan(fake_files& files, const machine_plan& plan) {
   }
   files.set("/sys/devices/system/cpu/online", online.to_list() + "\n");
   files.set("/proc/self/status",
-            "Name:\ttest\nCpus_allowed_list:\t" + (plan.allowed_cpus.empty() ? online.to_list() : plan.allowed_cpus) +
-                "\nMems_allowed_list:\t" + (plan.allowed_nodes.empty() ? listed.to_list() : plan.allowed_nodes) + "\n");
+            "Name:\ttest\nCpus_allowed_list:\t" +
+                (plan.allowed_cpus.empty() ? online.to_list() : plan.allowed_cpus) +
+                "\nMems_allowed_list:\t" +
+                (plan.allowed_nodes.empty() ? listed.to_list() : plan.allowed_nodes) + "\n");
   files.set("/proc/sys/kernel/osrelease", plan.kernel + "\n");
 }
 
@@ -109,9 +115,12 @@ machine_plan machine_plan::sparse() {
   return plan;
 }
 
-machine_plan machine_plan::no_nodes() { return {}; }
+machine_plan machine_plan::no_nodes() {
+  return {};
+}
 
-fake_machine::fake_machine(const machine_plan& plan) : files_(std::make_unique<fake_files>(nullptr)) {
+fake_machine::fake_machine(const machine_plan& plan)
+    : files_(std::make_unique<fake_files>(nullptr)) {
   write_plan(*files_, plan);
   assemble();
 }
@@ -145,8 +154,9 @@ void fake_machine::assemble() {
       home.huge_free += pool.page_size_bytes == fake_memory::huge_page_bytes ? pool.free_pages : 0;
     }
     std::vector<node_distance> nearest = node.distances;
-    std::stable_sort(nearest.begin(), nearest.end(),
-                     [](const node_distance& a, const node_distance& b) { return a.distance < b.distance; });
+    std::stable_sort(
+        nearest.begin(), nearest.end(),
+        [](const node_distance& a, const node_distance& b) { return a.distance < b.distance; });
     for (const node_distance& other : nearest) {
       const node_info* const there = topology_->find(other.to);
       if (there->memory_bytes > 0 && (!there->gpu_pci_address || other.to == node.id)) {
@@ -158,9 +168,11 @@ void fake_machine::assemble() {
   memory_ = std::make_unique<fake_memory>(std::move(books));
   // A CPU on a node without memory takes its pages from the nearest that has some.
   memory_->set_toucher([this] { return topology_->nearest_memory_node(threads_->current_node()); });
-  memory_->set_registered([this](const std::byte* data, std::size_t size) { return registrar_.overlaps(data, size); });
+  memory_->set_registered(
+      [this](const std::byte* data, std::size_t size) { return registrar_.overlaps(data, size); });
   registrar_.set_range_check([this](const fake_registrar::range& asked) {
-    EXPECT_EQ(memory_->resident_pages(asked.address, asked.size_bytes), asked.size_bytes / memory_->page_size_bytes())
+    EXPECT_EQ(memory_->resident_pages(asked.address, asked.size_bytes),
+              asked.size_bytes / memory_->page_size_bytes())
         << "registered before it was resident: the driver faults pages in one by one";
   });
   raw_.reset(new platform::platform{*files_, *threads_, *memory_, registrar_});
@@ -169,7 +181,8 @@ void fake_machine::assemble() {
 }
 
 void fake_machine::write_live_files() {
-  files_->set("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", std::to_string(fake_memory::huge_page_bytes) + "\n");
+  files_->set("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+              std::to_string(fake_memory::huge_page_bytes) + "\n");
   files_->set("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
   files_->set_live("/proc/self/numa_maps", [this] { return memory_->numa_maps(); });
   files_->set("/sys/kernel/mm" + huge_folder + "resv_hugepages", "0\n");
@@ -187,8 +200,9 @@ void fake_machine::write_live_files() {
                        return meminfo(prefix, total, memory_->free_bytes(id));
                      });
     if (is_real) {
-      files_->set_live(folder + huge_folder + "free_hugepages",
-                       [this, id = node.id] { return std::to_string(memory_->huge_free(id)) + "\n"; });
+      files_->set_live(folder + huge_folder + "free_hugepages", [this, id = node.id] {
+        return std::to_string(memory_->huge_free(id)) + "\n";
+      });
     }
   }
 }
@@ -218,7 +232,8 @@ void fake_machine::set_cgroup_memory(std::uint64_t limit_bytes, std::uint64_t us
   files_->set("/proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
   files_->set(cgroup_folder + "/memory.max", std::to_string(limit_bytes) + "\n");
   files_->set(cgroup_folder + "/memory.current", std::to_string(usage_bytes) + "\n");
-  files_->set(cgroup_folder + "/memory.stat", "anon 1\ninactive_file " + std::to_string(file_cache_bytes) + "\n");
+  files_->set(cgroup_folder + "/memory.stat",
+              "anon 1\ninactive_file " + std::to_string(file_cache_bytes) + "\n");
 }
 
 void fake_machine::set_cpu_quota(const std::string& cpu_max) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A whole simulated machine behind the seam: files, threads, memory and registrar that agree with each other, with every
-// call counted and any of them made to fail. It must outlive the pools and buffers on it, and checks at its end that
-// nothing was left. Threads: safe to share.
+// A whole simulated machine behind the seam: files, threads, memory and registrar that agree with
+// each other, with every call counted and any of them made to fail. It must outlive the pools and
+// buffers on it, and checks at its end that nothing was left. Threads: safe to share.
 
 #include <cstdint>
 #include <memory>
@@ -28,27 +28,32 @@ inline constexpr std::size_t gib = 1024 * mib;
 
 struct node_plan {
   std::uint32_t id = 0;
-  std::string cpus;                            ///< the kernel's list; empty: memory only
-  std::uint64_t memory_bytes = 64 * gib;       ///< 0: CPUs only
-  std::optional<std::uint64_t> free_bytes;     ///< empty: nine tenths
-  std::vector<std::uint32_t> distances;        ///< to the nodes in their order; empty: 10 to itself, 20 to others
-  std::optional<std::string> gpu;              ///< its memory is the GPU's at this PCI address
-  std::uint64_t huge_pages = 0;                ///< of 2 MiB, free, in the hugetlb pool
+  std::string cpus;                         ///< the kernel's list; empty: memory only
+  std::uint64_t memory_bytes = 64 * gib;    ///< 0: CPUs only
+  std::optional<std::uint64_t> free_bytes;  ///< empty: nine tenths
+  std::vector<std::uint32_t>
+      distances;  ///< to the nodes in their order; empty: 10 to itself, 20 to others
+  std::optional<std::string> gpu;  ///< its memory is the GPU's at this PCI address
+  std::uint64_t huge_pages = 0;    ///< of 2 MiB, free, in the hugetlb pool
 };
 
 struct machine_plan {
-  std::vector<node_plan> nodes;     ///< none: a machine whose kernel shows no nodes, with the CPUs below
-  std::string allowed_cpus;         ///< empty: all
-  std::string allowed_nodes;        ///< empty: all
+  std::vector<node_plan>
+      nodes;                  ///< none: a machine whose kernel shows no nodes, with the CPUs below
+  std::string allowed_cpus;   ///< empty: all
+  std::string allowed_nodes;  ///< empty: all
   std::string kernel = "6.1.0-18-amd64";
 
-  [[nodiscard]] static machine_plan one_node();     ///< CPUs 0-3
-  [[nodiscard]] static machine_plan two_nodes();    ///< CPUs 0-3 and 4-7
-  [[nodiscard]] static machine_plan memory_only();  ///< 0 and 1 as above, 2 with memory alone, nearer to 1
-  [[nodiscard]] static machine_plan cpu_only();     ///< 0 and 1 as above, 2 with CPUs 8-11 and no memory, nearer to 1
-  [[nodiscard]] static machine_plan gpu_memory();   ///< 0 and 1 as above, 2 and 10 the memory of GPUs
-  [[nodiscard]] static machine_plan sparse();       ///< 3 with CPUs 4-7, 64 with CPUs 128-131
-  [[nodiscard]] static machine_plan no_nodes();     ///< CPUs 0-3, no node directories
+  [[nodiscard]] static machine_plan one_node();   ///< CPUs 0-3
+  [[nodiscard]] static machine_plan two_nodes();  ///< CPUs 0-3 and 4-7
+  [[nodiscard]] static machine_plan
+  memory_only();  ///< 0 and 1 as above, 2 with memory alone, nearer to 1
+  [[nodiscard]] static machine_plan
+  cpu_only();  ///< 0 and 1 as above, 2 with CPUs 8-11 and no memory, nearer to 1
+  [[nodiscard]] static machine_plan
+  gpu_memory();                                  ///< 0 and 1 as above, 2 and 10 the memory of GPUs
+  [[nodiscard]] static machine_plan sparse();    ///< 3 with CPUs 4-7, 64 with CPUs 128-131
+  [[nodiscard]] static machine_plan no_nodes();  ///< CPUs 0-3, no node directories
 };
 
 class fake_machine {
@@ -73,11 +78,12 @@ class fake_machine {
   [[nodiscard]] fake_memory& memory() noexcept { return *memory_; }
   [[nodiscard]] fake_registrar& registrar() noexcept { return registrar_; }
 
-  /// A device on each node given, in that order; the address of the first is 0000:10:00.0, of the next 0000:11:00.0.
-  /// An unknown node: the kernel says -1.
+  /// A device on each node given, in that order; the address of the first is 0000:10:00.0, of the
+  /// next 0000:11:00.0. An unknown node: the kernel says -1.
   void add_devices(const std::vector<node_id>& nodes);
   /// A memory cgroup of this process.
-  void set_cgroup_memory(std::uint64_t limit_bytes, std::uint64_t usage_bytes, std::uint64_t file_cache_bytes = 0);
+  void set_cgroup_memory(std::uint64_t limit_bytes, std::uint64_t usage_bytes,
+                         std::uint64_t file_cache_bytes = 0);
   void set_cpu_quota(const std::string& cpu_max);
 
  private:

@@ -94,16 +94,19 @@ std::size_t fake_memory::resident_pages(const std::byte* data, std::size_t size_
   return sum;
 }
 
-std::size_t fake_memory::pages_on(const std::byte* data, std::size_t size_bytes, node_id node) const {
+std::size_t fake_memory::pages_on(const std::byte* data, std::size_t size_bytes,
+                                  node_id node) const {
   const std::lock_guard lock(mutex_);
   const books* const of = find(data, size_bytes, "pages_on");
   if (of == nullptr) {
     return 0;
   }
   const std::size_t unit = real_.page_size_bytes();
-  const auto first = of->pages.begin() + (data - of->mapped.data) / static_cast<std::ptrdiff_t>(unit);
-  return static_cast<std::size_t>(std::count_if(first, first + static_cast<std::ptrdiff_t>(size_bytes / unit),
-                                                [node](const page& one) { return one.node == node; }));
+  const auto first =
+      of->pages.begin() + (data - of->mapped.data) / static_cast<std::ptrdiff_t>(unit);
+  return static_cast<std::size_t>(
+      std::count_if(first, first + static_cast<std::ptrdiff_t>(size_bytes / unit),
+                    [node](const page& one) { return one.node == node; }));
 }
 
 bool fake_memory::is_kept_from_children(const std::byte* data) const {
@@ -126,7 +129,8 @@ void fake_memory::forget() {
   mappings_.clear();
 }
 
-// proc(5): a line a mapping, counts in pages of the size at its end. Neighbours that this process really has are left out.
+// proc(5): a line a mapping, counts in pages of the size at its end. Neighbours that this process
+// really has are left out.
 std::string fake_memory::numa_maps() const {
   const std::lock_guard lock(mutex_);
   std::ostringstream text;
@@ -140,7 +144,8 @@ std::string fake_memory::numa_maps() const {
         ++found[*of.pages[i].node];
       }
     }
-    text << std::hex << reinterpret_cast<std::uintptr_t>(data) << std::dec << " default anon=" << of.pages.size();
+    text << std::hex << reinterpret_cast<std::uintptr_t>(data) << std::dec
+         << " default anon=" << of.pages.size();
     for (const auto& [node, pages] : found) {
       text << " N" << node.value() << '=' << pages;
     }
@@ -149,7 +154,8 @@ std::string fake_memory::numa_maps() const {
   return text.str();
 }
 
-fake_memory::books* fake_memory::find(const std::byte* data, std::size_t size_bytes, const char* what) const {
+fake_memory::books* fake_memory::find(const std::byte* data, std::size_t size_bytes,
+                                      const char* what) const {
   auto after = mappings_.upper_bound(data);
   if (after != mappings_.begin()) {
     books& of = std::prev(after)->second;
@@ -157,11 +163,14 @@ fake_memory::books* fake_memory::find(const std::byte* data, std::size_t size_by
       return &of;
     }
   }
-  ADD_FAILURE() << what << " outside of any mapping: " << static_cast<const void*>(data) << " + " << size_bytes;
+  ADD_FAILURE() << what << " outside of any mapping: " << static_cast<const void*>(data) << " + "
+                << size_bytes;
   return nullptr;
 }
 
-std::size_t fake_memory::page_size_bytes() const noexcept { return real_.page_size_bytes(); }
+std::size_t fake_memory::page_size_bytes() const noexcept {
+  return real_.page_size_bytes();
+}
 
 error_code fake_memory::map(const platform::map_options& options, platform::mapping& made) {
   const std::size_t unit = real_.page_size_bytes();
@@ -232,11 +241,20 @@ error_code fake_memory::advise(std::byte* data, std::size_t size_bytes, advice w
   EXPECT_EQ(static_cast<std::size_t>(data - of->mapped.data) % unit, 0U);
   EXPECT_EQ(size_bytes % unit, 0U);
   switch (what) {
-    case advice::huge_pages: of->wants_huge = true; return {};
-    case advice::no_huge_pages: of->wants_huge = false; return {};
-    case advice::dont_fork: of->dont_fork = true; return {};
-    case advice::dont_need: ADD_FAILURE() << "nothing gives pages back yet"; return {};
-    case advice::populate_write: break;
+    case advice::huge_pages:
+      of->wants_huge = true;
+      return {};
+    case advice::no_huge_pages:
+      of->wants_huge = false;
+      return {};
+    case advice::dont_fork:
+      of->dont_fork = true;
+      return {};
+    case advice::dont_need:
+      ADD_FAILURE() << "nothing gives pages back yet";
+      return {};
+    case advice::populate_write:
+      break;
   }
   if (!can_.populate_write) {
     return system_error(EINVAL);
@@ -250,8 +268,8 @@ error_code fake_memory::advise(std::byte* data, std::size_t size_bytes, advice w
   return {};
 }
 
-error_code fake_memory::bind(std::byte* data, std::size_t size_bytes, platform::memory_policy policy,
-                             const node_set& nodes) {
+error_code fake_memory::bind(std::byte* data, std::size_t size_bytes,
+                             platform::memory_policy policy, const node_set& nodes) {
   const std::lock_guard lock(mutex_);
   books* const of = find(data, size_bytes, "bind");
   if (of == nullptr || nodes.empty()) {
@@ -280,7 +298,8 @@ error_code fake_memory::touch(std::byte* data, std::size_t size_bytes, std::size
   }
   EXPECT_GE(step_bytes, real_.page_size_bytes());
   for (std::size_t offset = 0; offset < size_bytes; offset += step_bytes) {
-    const auto index = static_cast<std::size_t>(data + offset - of->mapped.data) / real_.page_size_bytes();
+    const auto index =
+        static_cast<std::size_t>(data + offset - of->mapped.data) / real_.page_size_bytes();
     if (const auto error = fault(*of, index, false)) {
       return error;
     }
@@ -310,7 +329,8 @@ std::vector<node_id> fake_memory::candidates(const books& of) const {
   const node_id here = toucher_ ? toucher_() : node_id::unknown;
   const node_id first = of.policy ? of.policy_nodes.front() : here;
   const auto found = nodes_.find(first);
-  std::vector<node_id> order = found == nodes_.end() ? std::vector<node_id>() : found->second.by_distance;
+  std::vector<node_id> order =
+      found == nodes_.end() ? std::vector<node_id>() : found->second.by_distance;
   for (const auto& entry : nodes_) {
     if (std::find(order.begin(), order.end(), entry.first) == order.end()) {
       order.push_back(entry.first);
@@ -343,7 +363,8 @@ error_code fake_memory::fault(books& of, std::size_t index, bool by_call) {
   }
   node_id from;
   if (!take(of, real_.page_size_bytes(), from)) {
-    ADD_FAILURE() << "the kernel would have killed a process here: no node that the policy allows has a page free";
+    ADD_FAILURE() << "the kernel would have killed a process here: no node that the policy allows "
+                     "has a page free";
     return system_error(ENOMEM);
   }
   of.pages[index] = {from, false};
@@ -355,14 +376,16 @@ bool fake_memory::fault_huge(books& of, std::size_t index) {
   const std::size_t first = index / step * step;
   const bool is_whole = reinterpret_cast<std::uintptr_t>(of.mapped.data) % huge_page_bytes == 0 &&
                         first + step <= of.pages.size();
-  const bool is_given = can_.thp == thp_rule::always || (can_.thp == thp_rule::alternate && first / step % 2 == 0);
+  const bool is_given =
+      can_.thp == thp_rule::always || (can_.thp == thp_rule::alternate && first / step % 2 == 0);
   if (!of.wants_huge || !is_whole || !is_given) {
     return false;
   }
   const auto begin = of.pages.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = begin + static_cast<std::ptrdiff_t>(step);
   node_id from;
-  if (std::any_of(begin, end, [](const page& one) { return one.node.has_value(); }) || !take(of, huge_page_bytes, from)) {
+  if (std::any_of(begin, end, [](const page& one) { return one.node.has_value(); }) ||
+      !take(of, huge_page_bytes, from)) {
     return false;
   }
   std::fill(begin, end, page{from, true});
@@ -415,7 +438,8 @@ error_code fake_memory::query_nodes(std::span<void* const> addresses, std::span<
     if (of == nullptr) {
       return system_error(EFAULT);
     }
-    const page& asked = of->pages[static_cast<std::size_t>(address - of->mapped.data) / real_.page_size_bytes()];
+    const page& asked =
+        of->pages[static_cast<std::size_t>(address - of->mapped.data) / real_.page_size_bytes()];
     nodes[i] = asked.node ? static_cast<int>(asked.node->value()) : -ENOENT;
     ++queries_;
   }
@@ -429,13 +453,15 @@ error_code fake_memory::query_node(const std::byte* address, int& node) const {
     return system_error(EFAULT);
   }
   ++queries_;
-  const page& asked = of->pages[static_cast<std::size_t>(address - of->mapped.data) / real_.page_size_bytes()];
+  const page& asked =
+      of->pages[static_cast<std::size_t>(address - of->mapped.data) / real_.page_size_bytes()];
   EXPECT_TRUE(asked.node.has_value()) << "get_mempolicy would have made a page resident here";
   node = asked.node ? static_cast<int>(asked.node->value()) : -1;
   return {};
 }
 
-std::size_t fake_memory::count_huge(const books& of, const std::byte* data, std::size_t size_bytes) const {
+std::size_t fake_memory::count_huge(const books& of, const std::byte* data,
+                                    std::size_t size_bytes) const {
   const std::size_t unit = real_.page_size_bytes();
   const auto first = of.pages.begin() + (data - of.mapped.data) / static_cast<std::ptrdiff_t>(unit);
   const auto huge = std::count_if(first, first + static_cast<std::ptrdiff_t>(size_bytes / unit),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory that is really mapped, so that it can be used, with simulated nodes: which node a page is on, what each node has
-// free, which pages are huge, what is locked. Reports a test failure when the seam's conditions are broken, and where the
-// real kernel would kill the process: OOM under a strict policy, SIGBUS in an empty hugetlb pool.
+// Memory that is really mapped, so that it can be used, with simulated nodes: which node a page is
+// on, what each node has free, which pages are huge, what is locked. Reports a test failure when
+// the seam's conditions are broken, and where the real kernel would kill the process: OOM under a
+// strict policy, SIGBUS in an empty hugetlb pool.
 // Threads: safe to share.
 
 #include <cstddef>
@@ -34,14 +35,14 @@ class fake_memory final : public platform::memory {
   struct node_books {
     std::uint64_t total_bytes = 0;
     std::uint64_t free_bytes = 0;
-    std::uint64_t huge_free = 0;  ///< free pages of 2 MiB in the hugetlb pool
+    std::uint64_t huge_free = 0;       ///< free pages of 2 MiB in the hugetlb pool
     std::vector<node_id> by_distance;  ///< itself first, then where its memory spills to
   };
   /// What the kernel of the machine can do.
   struct abilities {
     thp_rule thp = thp_rule::always;
-    bool populate_write = true;   ///< Linux 5.14; EINVAL without
-    bool pagemap_scan = true;     ///< Linux 6.7; ENOTTY without
+    bool populate_write = true;                   ///< Linux 5.14; EINVAL without
+    bool pagemap_scan = true;                     ///< Linux 6.7; ENOTTY without
     std::uint64_t lock_limit_bytes = UINT64_MAX;  ///< RLIMIT_MEMLOCK
   };
   using node_question = std::function<node_id()>;
@@ -51,11 +52,13 @@ class fake_memory final : public platform::memory {
 
   /// Where the calling thread runs: what it touches first lands there.
   void set_toucher(node_question asked) { toucher_ = std::move(asked); }
-  /// Whether a driver knows part of a range: unmapping it would be a device's write into somebody else's memory.
+  /// Whether a driver knows part of a range: unmapping it would be a device's write into somebody
+  /// else's memory.
   void set_registered(range_question asked) { is_registered_ = std::move(asked); }
   void set_abilities(const abilities& can);
   void set_free(node_id node, std::uint64_t free_bytes);
-  /// Every page of the mappings made from now on goes to this node whatever is asked; empty: back to the rules.
+  /// Every page of the mappings made from now on goes to this node whatever is asked; empty: back
+  /// to the rules.
   void misplace_on(std::optional<node_id> node);
   /// Moves the resident pages of a range, as a long-term pin may.
   void migrate(const std::byte* data, std::size_t size_bytes, node_id to);
@@ -63,28 +66,34 @@ class fake_memory final : public platform::memory {
   void set_populate_hook(std::function<void(const std::byte*)> hook);
 
   [[nodiscard]] std::uint64_t free_bytes(node_id node) const;
-  [[nodiscard]] std::uint64_t huge_free(std::optional<node_id> node) const;  ///< empty: of all nodes
+  [[nodiscard]] std::uint64_t huge_free(
+      std::optional<node_id> node) const;  ///< empty: of all nodes
   [[nodiscard]] std::size_t mappings() const;
   [[nodiscard]] std::size_t mappings_made() const;  ///< since the beginning
   [[nodiscard]] std::uint64_t locked_bytes() const;
   [[nodiscard]] std::size_t resident_pages(const std::byte* data, std::size_t size_bytes) const;
-  [[nodiscard]] std::size_t pages_on(const std::byte* data, std::size_t size_bytes, node_id node) const;
+  [[nodiscard]] std::size_t pages_on(const std::byte* data, std::size_t size_bytes,
+                                     node_id node) const;
   [[nodiscard]] bool is_kept_from_children(const std::byte* data) const;
   [[nodiscard]] std::string numa_maps() const;
-  [[nodiscard]] std::size_t queries() const;  ///< addresses asked about so far, by query_nodes and query_node
+  [[nodiscard]] std::size_t queries()
+      const;  ///< addresses asked about so far, by query_nodes and query_node
   /// Unmaps what a test left mapped on purpose.
   void forget();
 
   [[nodiscard]] std::size_t page_size_bytes() const noexcept override;
   platform::error_code map(const platform::map_options& options, platform::mapping& made) override;
   platform::error_code unmap(const platform::mapping& made) override;
-  platform::error_code advise(std::byte* data, std::size_t size_bytes, platform::advice what) override;
+  platform::error_code advise(std::byte* data, std::size_t size_bytes,
+                              platform::advice what) override;
   platform::error_code bind(std::byte* data, std::size_t size_bytes, platform::memory_policy policy,
                             const node_set& nodes) override;
-  platform::error_code touch(std::byte* data, std::size_t size_bytes, std::size_t step_bytes) override;
+  platform::error_code touch(std::byte* data, std::size_t size_bytes,
+                             std::size_t step_bytes) override;
   platform::error_code lock_on_fault(std::byte* data, std::size_t size_bytes) override;
   [[nodiscard]] std::uint64_t lock_limit_bytes() const noexcept override;
-  platform::error_code query_nodes(std::span<void* const> addresses, std::span<int> nodes) const override;
+  platform::error_code query_nodes(std::span<void* const> addresses,
+                                   std::span<int> nodes) const override;
   platform::error_code query_node(const std::byte* address, int& node) const override;
   platform::error_code scan_huge_bytes(const std::byte* data, std::size_t size_bytes,
                                        std::size_t& huge_bytes) const override;
@@ -117,7 +126,8 @@ class fake_memory final : public platform::memory {
   bool fault_huge(books& of, std::size_t index);
   void call_hook(const std::byte* data) const;
   void give_back(books& of);
-  [[nodiscard]] std::size_t count_huge(const books& of, const std::byte* data, std::size_t size_bytes) const;
+  [[nodiscard]] std::size_t count_huge(const books& of, const std::byte* data,
+                                       std::size_t size_bytes) const;
 
   mutable platform::linux_memory real_;
   node_question toucher_;

@@ -15,7 +15,9 @@ namespace {
 
 using platform::runtime_error;
 
-boost::system::error_code not_supported() { return make_error_code(boost::system::errc::not_supported); }
+boost::system::error_code not_supported() {
+  return make_error_code(boost::system::errc::not_supported);
+}
 
 // The numbers of the CUDA runtime.
 constexpr int invalid_value = 1;
@@ -123,11 +125,13 @@ boost::system::error_code fake_registrar::check_device(int device_ordinal) const
   if (route_ == platform::registrar_route::none) {
     return not_supported();
   }
-  const bool is_known = device_ordinal >= 0 && static_cast<std::size_t>(device_ordinal) < devices_.size();
+  const bool is_known =
+      device_ordinal >= 0 && static_cast<std::size_t>(device_ordinal) < devices_.size();
   return is_known ? boost::system::error_code() : runtime_error(invalid_device);
 }
 
-boost::system::error_code fake_registrar::pci_address(int device_ordinal, std::string& out) noexcept {
+boost::system::error_code fake_registrar::pci_address(int device_ordinal,
+                                                      std::string& out) noexcept {
   const std::lock_guard lock(mutex_);
   const auto error = check_device(device_ordinal);
   if (!error) {
@@ -159,7 +163,8 @@ boost::system::error_code fake_registrar::active_devices(std::vector<int>& out) 
   return {};
 }
 
-boost::system::error_code fake_registrar::register_range(int device_ordinal, void* address, std::size_t size_bytes,
+boost::system::error_code fake_registrar::register_range(int device_ordinal, void* address,
+                                                         std::size_t size_bytes,
                                                          void** device_pointer) noexcept {
   constexpr std::size_t page = 4096;
   const range asked{device_ordinal, static_cast<std::byte*>(address), size_bytes};
@@ -192,7 +197,8 @@ boost::system::error_code fake_registrar::register_range(int device_ordinal, voi
   return {};
 }
 
-platform::unregister_result fake_registrar::unregister_range(int device_ordinal, void* address) noexcept {
+platform::unregister_result fake_registrar::unregister_range(int device_ordinal,
+                                                             void* address) noexcept {
   const std::lock_guard lock(mutex_);
   if (driver_gone_) {
     ranges_.clear();

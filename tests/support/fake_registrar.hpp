@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A registrar that is a list, keeping CUDA's rules: no range twice, limits a call, what was registered is unregistered by
-// its own address. Threads: safe to share.
+// A registrar that is a list, keeping CUDA's rules: no range twice, limits a call, what was
+// registered is unregistered by its own address. Threads: safe to share.
 
 #include <cstddef>
 #include <functional>
@@ -34,7 +34,7 @@ class fake_registrar final : public platform::registrar {
   void set_devices(std::vector<device> devices);  ///< and the runtime route; none by default
   void set_context(int device_ordinal, bool active);
   void set_route(platform::registrar_route route);
-  void set_unavailable(std::string reason);       ///< there is no CUDA
+  void set_unavailable(std::string reason);  ///< there is no CUDA
   /// A registration of more answers 1 (cudaErrorInvalidValue); 0: no limit.
   void set_limit(std::size_t size_bytes);
   /// Answers this code to the nth registration from now (1: the next), once.
@@ -44,8 +44,9 @@ class fake_registrar final : public platform::registrar {
   void set_range_check(range_check check);
 
   [[nodiscard]] std::vector<range> registered() const;
-  [[nodiscard]] std::vector<range> history() const;       ///< every registration that was accepted
-  [[nodiscard]] std::vector<std::byte*> unregistered() const;  ///< in the order of the calls that were obeyed
+  [[nodiscard]] std::vector<range> history() const;  ///< every registration that was accepted
+  [[nodiscard]] std::vector<std::byte*> unregistered()
+      const;  ///< in the order of the calls that were obeyed
   [[nodiscard]] bool overlaps(const std::byte* data, std::size_t size_bytes) const;
   /// Drops the books: what a test left registered on purpose.
   void forget();
@@ -54,7 +55,8 @@ class fake_registrar final : public platform::registrar {
   boost::system::error_code pci_address(int device_ordinal, std::string& out) noexcept override;
   boost::system::error_code host_node(int device_ordinal, int& out) noexcept override;
   boost::system::error_code active_devices(std::vector<int>& out) noexcept override;
-  boost::system::error_code register_range(int device_ordinal, void* address, std::size_t size_bytes,
+  boost::system::error_code register_range(int device_ordinal, void* address,
+                                           std::size_t size_bytes,
                                            void** device_pointer) noexcept override;
   platform::unregister_result unregister_range(int device_ordinal, void* address) noexcept override;
 

@@ -28,7 +28,9 @@ class fake_threads::fake_thread final : public platform::thread {
  public:
   fake_thread(fake_threads& machine, std::size_t index, std::thread running)
       : machine_(machine), index_(index), running_(std::move(running)) {}
-  ~fake_thread() override { EXPECT_FALSE(running_.joinable()) << "a thread was dropped without join()"; }
+  ~fake_thread() override {
+    EXPECT_FALSE(running_.joinable()) << "a thread was dropped without join()";
+  }
   void join() noexcept override {
     running_.join();
     machine_.note_joined(index_);
@@ -60,7 +62,9 @@ void fake_threads::refuse_after(std::size_t count) {
   starts_left_ = count;
 }
 
-void fake_threads::accept_all() { refuse_after(SIZE_MAX); }
+void fake_threads::accept_all() {
+  refuse_after(SIZE_MAX);
+}
 
 void fake_threads::set_generation(std::uint64_t generation) {
   const std::lock_guard lock(mutex_);
@@ -92,7 +96,8 @@ node_id fake_threads::current_node() const {
   return found == node_of_cpu_.end() ? node_id::unknown : found->second;
 }
 
-platform::error_code fake_threads::start(const std::string& name, const cpu_set& cpus, std::function<void()> body,
+platform::error_code fake_threads::start(const std::string& name, const cpu_set& cpus,
+                                         std::function<void()> body,
                                          std::unique_ptr<platform::thread>& started) {
   EXPECT_LE(name.size(), 15U) << name;
   cpu_set mask;

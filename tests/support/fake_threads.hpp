@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Real threads on simulated CPUs: a thread's mask is a note that only the fakes read. Threads: safe to share.
+// Real threads on simulated CPUs: a thread's mask is a note that only the fakes read. Threads: safe
+// to share.
 
 #include <cstddef>
 #include <map>
@@ -17,13 +18,13 @@ class fake_threads final : public platform::threads {
  public:
   /// What a mask becomes when a thread is started with it.
   enum class mask_rule {
-    cut,    ///< cut to the allowed CPUs without a word, as a cpuset does; EINVAL when nothing is left
+    cut,  ///< cut to the allowed CPUs without a word, as a cpuset does; EINVAL when nothing is left
     refuse  ///< EINVAL whatever it is
   };
   struct thread_record {
     std::string name;
-    cpu_set cpus;          ///< as asked for
-    bool is_live = true;   ///< not joined yet
+    cpu_set cpus;         ///< as asked for
+    bool is_live = true;  ///< not joined yet
   };
 
   fake_threads(cpu_set allowed, std::map<cpu_id, node_id> node_of_cpu)
@@ -43,7 +44,8 @@ class fake_threads final : public platform::threads {
   /// The node whose CPU the calling thread runs on; unknown when its CPU is on none.
   [[nodiscard]] node_id current_node() const;
 
-  platform::error_code start(const std::string& name, const cpu_set& cpus, std::function<void()> body,
+  platform::error_code start(const std::string& name, const cpu_set& cpus,
+                             std::function<void()> body,
                              std::unique_ptr<platform::thread>& started) override;
   platform::error_code get_affinity(cpu_set& cpus) const override;
   platform::error_code set_affinity(const cpu_set& cpus) override;

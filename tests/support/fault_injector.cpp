@@ -13,16 +13,40 @@ using platform::advice;
 using platform::error_code;
 
 std::string_view name(seam_call call) noexcept {
-  static constexpr std::array<std::string_view, 28> names{
-      "read_text", "list_directory", "start_thread", "get_affinity", "set_affinity", "get_process_affinity",
-      "use_default_memory_policy", "current_cpu", "map", "unmap", "advise_huge_pages", "advise_no_huge_pages",
-      "advise_dont_fork", "populate_write", "dont_need", "bind", "touch", "lock_on_fault", "query_nodes", "query_node",
-      "scan_huge_bytes", "read_huge_bytes", "probe", "pci_address", "host_node", "active_devices", "register_range",
-      "unregister_range"};
+  static constexpr std::array<std::string_view, 28> names{"read_text",
+                                                          "list_directory",
+                                                          "start_thread",
+                                                          "get_affinity",
+                                                          "set_affinity",
+                                                          "get_process_affinity",
+                                                          "use_default_memory_policy",
+                                                          "current_cpu",
+                                                          "map",
+                                                          "unmap",
+                                                          "advise_huge_pages",
+                                                          "advise_no_huge_pages",
+                                                          "advise_dont_fork",
+                                                          "populate_write",
+                                                          "dont_need",
+                                                          "bind",
+                                                          "touch",
+                                                          "lock_on_fault",
+                                                          "query_nodes",
+                                                          "query_node",
+                                                          "scan_huge_bytes",
+                                                          "read_huge_bytes",
+                                                          "probe",
+                                                          "pci_address",
+                                                          "host_node",
+                                                          "active_devices",
+                                                          "register_range",
+                                                          "unregister_range"};
   return names.at(static_cast<std::size_t>(call));
 }
 
-std::ostream& operator<<(std::ostream& stream, seam_call call) { return stream << name(call); }
+std::ostream& operator<<(std::ostream& stream, seam_call call) {
+  return stream << name(call);
+}
 
 class fault_injector::decorated_files final : public platform::files {
  public:
@@ -31,7 +55,8 @@ class fault_injector::decorated_files final : public platform::files {
     const auto failed = owner_.enter(seam_call::read_text);
     return failed ? failed : below_.read_text(path, text);
   }
-  error_code list_directory(const std::string& path, std::vector<std::string>& names) const override {
+  error_code list_directory(const std::string& path,
+                            std::vector<std::string>& names) const override {
     const auto failed = owner_.enter(seam_call::list_directory);
     return failed ? failed : below_.list_directory(path, names);
   }
@@ -44,7 +69,8 @@ class fault_injector::decorated_files final : public platform::files {
 
 class fault_injector::decorated_threads final : public platform::threads {
  public:
-  decorated_threads(fault_injector& owner, platform::threads& below) : owner_(owner), below_(below) {}
+  decorated_threads(fault_injector& owner, platform::threads& below)
+      : owner_(owner), below_(below) {}
   error_code start(const std::string& name, const cpu_set& cpus, std::function<void()> body,
                    std::unique_ptr<platform::thread>& started) override {
     const auto failed = owner_.enter(seam_call::start_thread);
@@ -70,7 +96,9 @@ class fault_injector::decorated_threads final : public platform::threads {
     const auto failed = owner_.enter(seam_call::current_cpu);
     return failed ? failed : below_.current_cpu(cpu, node);
   }
-  [[nodiscard]] std::uint64_t process_generation() const noexcept override { return below_.process_generation(); }
+  [[nodiscard]] std::uint64_t process_generation() const noexcept override {
+    return below_.process_generation();
+  }
 
  private:
   fault_injector& owner_;
@@ -80,19 +108,29 @@ class fault_injector::decorated_threads final : public platform::threads {
 class fault_injector::decorated_memory final : public platform::memory {
  public:
   decorated_memory(fault_injector& owner, platform::memory& below) : owner_(owner), below_(below) {}
-  [[nodiscard]] std::size_t page_size_bytes() const noexcept override { return below_.page_size_bytes(); }
+  [[nodiscard]] std::size_t page_size_bytes() const noexcept override {
+    return below_.page_size_bytes();
+  }
   error_code map(const platform::map_options& options, platform::mapping& made) override {
-    const auto failed = owner_.enter(seam_call::map);
-    return failed ? failed : below_.map(options, made);
+    auto failed = owner_.enter(seam_call::map);
+    if (!failed) {
+      failed = below_.map(options, made);
+      owner_.note_mappings(failed ? 0 : 1);
+    }
+    return failed;
   }
   error_code unmap(const platform::mapping& made) override {
-    const auto failed = owner_.enter(seam_call::unmap);
-    return failed ? failed : below_.unmap(made);
+    auto failed = owner_.enter(seam_call::unmap);
+    if (!failed) {
+      failed = below_.unmap(made);
+      owner_.note_mappings(failed ? 0 : -1);
+    }
+    return failed;
   }
   error_code advise(std::byte* data, std::size_t size_bytes, advice what) override {
-    static constexpr std::array<seam_call, 5> kinds{seam_call::advise_huge_pages, seam_call::advise_no_huge_pages,
-                                                    seam_call::advise_dont_fork, seam_call::populate_write,
-                                                    seam_call::dont_need};
+    static constexpr std::array<seam_call, 5> kinds{
+        seam_call::advise_huge_pages, seam_call::advise_no_huge_pages, seam_call::advise_dont_fork,
+        seam_call::populate_write, seam_call::dont_need};
     const auto failed = owner_.enter(kinds.at(static_cast<std::size_t>(what)));
     return failed ? failed : below_.advise(data, size_bytes, what);
   }
@@ -109,7 +147,9 @@ class fault_injector::decorated_memory final : public platform::memory {
     const auto failed = owner_.enter(seam_call::lock_on_fault);
     return failed ? failed : below_.lock_on_fault(data, size_bytes);
   }
-  [[nodiscard]] std::uint64_t lock_limit_bytes() const noexcept override { return below_.lock_limit_bytes(); }
+  [[nodiscard]] std::uint64_t lock_limit_bytes() const noexcept override {
+    return below_.lock_limit_bytes();
+  }
   error_code query_nodes(std::span<void* const> addresses, std::span<int> nodes) const override {
     const auto failed = owner_.enter(seam_call::query_nodes);
     return failed ? failed : below_.query_nodes(addresses, nodes);
@@ -118,11 +158,13 @@ class fault_injector::decorated_memory final : public platform::memory {
     const auto failed = owner_.enter(seam_call::query_node);
     return failed ? failed : below_.query_node(address, node);
   }
-  error_code scan_huge_bytes(const std::byte* data, std::size_t size_bytes, std::size_t& huge_bytes) const override {
+  error_code scan_huge_bytes(const std::byte* data, std::size_t size_bytes,
+                             std::size_t& huge_bytes) const override {
     const auto failed = owner_.enter(seam_call::scan_huge_bytes);
     return failed ? failed : below_.scan_huge_bytes(data, size_bytes, huge_bytes);
   }
-  error_code read_huge_bytes(const std::byte* data, std::size_t size_bytes, std::size_t& huge_bytes) const override {
+  error_code read_huge_bytes(const std::byte* data, std::size_t size_bytes,
+                             std::size_t& huge_bytes) const override {
     const auto failed = owner_.enter(seam_call::read_huge_bytes);
     return failed ? failed : below_.read_huge_bytes(data, size_bytes, huge_bytes);
   }
@@ -134,7 +176,8 @@ class fault_injector::decorated_memory final : public platform::memory {
 
 class fault_injector::decorated_registrar final : public platform::registrar {
  public:
-  decorated_registrar(fault_injector& owner, platform::registrar& below) : owner_(owner), below_(below) {}
+  decorated_registrar(fault_injector& owner, platform::registrar& below)
+      : owner_(owner), below_(below) {}
   platform::registrar_status probe() noexcept override {
     if (const auto failed = owner_.enter(seam_call::probe)) {
       return {platform::registrar_route::none, 0, failed, "the probe was made to fail"};
@@ -156,9 +199,11 @@ class fault_injector::decorated_registrar final : public platform::registrar {
   error_code register_range(int device_ordinal, void* address, std::size_t size_bytes,
                             void** device_pointer) noexcept override {
     const auto failed = owner_.enter(seam_call::register_range);
-    return failed ? failed : below_.register_range(device_ordinal, address, size_bytes, device_pointer);
+    return failed ? failed
+                  : below_.register_range(device_ordinal, address, size_bytes, device_pointer);
   }
-  platform::unregister_result unregister_range(int device_ordinal, void* address) noexcept override {
+  platform::unregister_result unregister_range(int device_ordinal,
+                                               void* address) noexcept override {
     if (const auto failed = owner_.enter(seam_call::unregister_range)) {
       return {platform::unregister_outcome::failed, failed};
     }
@@ -179,7 +224,9 @@ fault_injector::fault_injector(platform::platform& below)
 
 fault_injector::~fault_injector() = default;
 
-platform::platform& fault_injector::platform() noexcept { return *platform_; }
+platform::platform& fault_injector::platform() noexcept {
+  return *platform_;
+}
 
 void fault_injector::fail_nth(std::size_t nth, int error_number) {
   const std::lock_guard lock(mutex_);
@@ -224,6 +271,16 @@ std::size_t fault_injector::count(seam_call kind) const {
 std::vector<seam_call> fault_injector::trace() const {
   const std::lock_guard lock(mutex_);
   return trace_;
+}
+
+std::size_t fault_injector::mappings() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(mappings_);
+}
+
+void fault_injector::note_mappings(std::ptrdiff_t change) {
+  const std::lock_guard lock(mutex_);
+  mappings_ += change;
 }
 
 error_code fault_injector::enter(seam_call kind) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Stands between numapool and any platform (a fake one or the running machine), counts each call that can fail, and lets
-// chosen ones fail without being made. Threads: safe to share.
+// Stands between numapool and any platform (a fake one or the running machine), counts each call
+// that can fail, and lets chosen ones fail without being made. Threads: safe to share.
 
 #include <cstddef>
 #include <map>
@@ -18,11 +18,34 @@
 namespace numapool::test {
 
 enum class seam_call {
-  read_text, list_directory,
-  start_thread, get_affinity, set_affinity, get_process_affinity, use_default_memory_policy, current_cpu,
-  map, unmap, advise_huge_pages, advise_no_huge_pages, advise_dont_fork, populate_write, dont_need, bind, touch,
-  lock_on_fault, query_nodes, query_node, scan_huge_bytes, read_huge_bytes,
-  probe, pci_address, host_node, active_devices, register_range, unregister_range,
+  read_text,
+  list_directory,
+  start_thread,
+  get_affinity,
+  set_affinity,
+  get_process_affinity,
+  use_default_memory_policy,
+  current_cpu,
+  map,
+  unmap,
+  advise_huge_pages,
+  advise_no_huge_pages,
+  advise_dont_fork,
+  populate_write,
+  dont_need,
+  bind,
+  touch,
+  lock_on_fault,
+  query_nodes,
+  query_node,
+  scan_huge_bytes,
+  read_huge_bytes,
+  probe,
+  pci_address,
+  host_node,
+  active_devices,
+  register_range,
+  unregister_range,
 };
 [[nodiscard]] std::string_view name(seam_call call) noexcept;
 std::ostream& operator<<(std::ostream& stream, seam_call call);
@@ -36,7 +59,8 @@ class fault_injector {
 
   [[nodiscard]] platform::platform& platform() noexcept;
 
-  /// The nth call from now (1: the next), of whatever kind, fails once with `error_number` (an errno).
+  /// The nth call from now (1: the next), of whatever kind, fails once with `error_number` (an
+  /// errno).
   void fail_nth(std::size_t nth, int error_number);
   /// The same, counting calls of one kind.
   void fail_nth_of(seam_call kind, std::size_t nth, int error_number);
@@ -45,10 +69,12 @@ class fault_injector {
   /// Nothing fails any more; counts and trace begin anew.
   void reset();
 
-  [[nodiscard]] std::optional<seam_call> fired() const;  ///< what fail_nth or fail_nth_of hit since they were asked
+  [[nodiscard]] std::optional<seam_call> fired()
+      const;  ///< what fail_nth or fail_nth_of hit since they were asked
   [[nodiscard]] std::size_t count() const;
   [[nodiscard]] std::size_t count(seam_call kind) const;
   [[nodiscard]] std::vector<seam_call> trace() const;  ///< every call, in order
+  [[nodiscard]] std::size_t mappings() const;          ///< made through here and not unmapped
 
  private:
   class decorated_files;
@@ -70,8 +96,11 @@ class fault_injector {
   mutable std::mutex mutex_;
   std::optional<plan> plan_;
   std::map<seam_call, int> always_;
+  void note_mappings(std::ptrdiff_t change);
+
   std::optional<seam_call> fired_;
   std::vector<seam_call> trace_;
+  std::ptrdiff_t mappings_ = 0;
 
   std::unique_ptr<decorated_files> files_;
   std::unique_ptr<decorated_threads> threads_;

@@ -17,7 +17,8 @@ namespace numapool::tests {
 class text_files final : public platform::files {
  public:
   text_files() = default;
-  explicit text_files(std::initializer_list<std::pair<const std::string, std::string>> texts) : texts_(texts) {}
+  explicit text_files(std::initializer_list<std::pair<const std::string, std::string>> texts)
+      : texts_(texts) {}
 
   /// Sets the text of a file; its folders are there with it.
   void put(const std::string& path, std::string text) { texts_[path] = std::move(text); }
@@ -37,7 +38,8 @@ class text_files final : public platform::files {
     return {};
   }
 
-  platform::error_code list_directory(const std::string& path, std::vector<std::string>& names) const override {
+  platform::error_code list_directory(const std::string& path,
+                                      std::vector<std::string>& names) const override {
     const std::string prefix = path + "/";
     std::set<std::string> found;
     for (const auto& [name, text] : texts_) {

@@ -35,7 +35,8 @@ inline void describe_node(std::ostream& text, const node_info& node, free_memory
 inline std::string describe(const topology& machine, free_memory free = free_memory::shown) {
   std::ostringstream text;
   text << name(machine.source()) << " online=" << machine.online_cpus().to_list()
-       << " allowed=" << machine.allowed_cpus().to_list() << " nodes=" << machine.allowed_nodes().to_list()
+       << " allowed=" << machine.allowed_cpus().to_list()
+       << " nodes=" << machine.allowed_nodes().to_list()
        << " quota=" << machine.cpu_quota().value_or(-1) << '\n';
   for (const node_info& node : machine.nodes()) {
     describe_node(text, node, free);

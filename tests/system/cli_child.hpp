@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The built command line as a child process, with both its outputs. Threads: one thread uses an object.
+// The built command line as a child process, with both its outputs. Threads: one thread uses an
+// object.
 
 #include <sys/types.h>
 

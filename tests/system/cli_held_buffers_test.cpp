@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goal: what `allocate --json --hold` says of a buffer is what the kernel says of it to another process: address, bytes,
-// node, residency, lock. Method: this process is the other one, and reads /proc/PID meanwhile.
+// Goal: what `allocate --json --hold` says of a buffer is what the kernel says of it to another
+// process: address, bytes, node, residency, lock. Method: this process is the other one, and reads
+// /proc/PID meanwhile.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,7 +31,9 @@ struct range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   [[nodiscard]] std::uint64_t bytes() const { return end - begin; }
-  [[nodiscard]] bool holds(std::uint64_t address) const { return address >= begin && address < end; }
+  [[nodiscard]] bool holds(std::uint64_t address) const {
+    return address >= begin && address < end;
+  }
 };
 
 range range_of(const nlohmann::json& buffer) {
@@ -78,8 +81,8 @@ std::uint64_t present_bytes(pid_t pid, const range& where) {
             static_cast<std::streamsize>(entries.size() * sizeof(std::uint64_t)));
   EXPECT_TRUE(file.good());
   constexpr std::uint64_t present = std::uint64_t{1} << 63U;
-  const auto count =
-      std::count_if(entries.begin(), entries.end(), [](std::uint64_t entry) { return (entry & present) != 0; });
+  const auto count = std::count_if(entries.begin(), entries.end(),
+                                   [](std::uint64_t entry) { return (entry & present) != 0; });
   return static_cast<std::uint64_t>(count) * page;
 }
 
@@ -142,7 +145,8 @@ void expect_kernel_agrees(pid_t pid, const nlohmann::json& buffer, std::uint64_t
 }
 
 TEST(CliAllocate, AnotherProcessAgreesWithWhatIsHeld) {
-  cli_child child({"allocate", "--all-nodes", "--size", "256MiB", "--verify", "full", "--hold", "60", "--json"});
+  cli_child child({"allocate", "--all-nodes", "--size", "256MiB", "--verify", "full", "--hold",
+                   "60", "--json"});
   const auto document = nlohmann::json::parse(child.read_document(50));
   ASSERT_TRUE(document.contains("buffers")) << document.dump(2);
   EXPECT_EQ(document.at("pid"), child.pid());
@@ -157,8 +161,8 @@ TEST(CliAllocate, AnotherProcessAgreesWithWhatIsHeld) {
 }
 
 TEST(CliAllocate, BasePagesAndOddSizesAreHeldAsSaid) {
-  cli_child child({"allocate", "--all-nodes", "--size", "10000001", "--count", "3", "--pages", "base", "--pin", "none",
-                   "--verify", "full", "--hold", "60", "--json"});
+  cli_child child({"allocate", "--all-nodes", "--size", "10000001", "--count", "3", "--pages",
+                   "base", "--pin", "none", "--verify", "full", "--hold", "60", "--json"});
   const auto document = nlohmann::json::parse(child.read_document(50));
   ASSERT_TRUE(document.contains("buffers")) << document.dump(2);
   EXPECT_EQ(document.at("buffers").size() % 3, 0U);
@@ -179,8 +183,8 @@ TEST(CliAllocate, HoldEndsByItself) {
 
 TEST(CliAllocate, OneFailureReleasesTheOthers) {
   // Nothing is quicker than the kernel at clearing pages: the deadline passes.
-  const auto result = run_cli({"allocate", "--all-nodes", "--size", "16MiB", "--count", "3", "--timeout", "0.001",
-                               "--pages", "base", "--json"});
+  const auto result = run_cli({"allocate", "--all-nodes", "--size", "16MiB", "--count", "3",
+                               "--timeout", "0.001", "--pages", "base", "--json"});
   if (result.status == 0) {
     GTEST_SKIP() << "a machine that fills 48 MiB within a millisecond";
   }
@@ -189,8 +193,8 @@ TEST(CliAllocate, OneFailureReleasesTheOthers) {
 }
 
 TEST(CliAllocate, TheTableNamesEachBuffer) {
-  const auto result = run_cli({"allocate", "--all-nodes", "--size", "4MiB", "--count", "2", "--pages", "base",
-                               "--verify", "full", "--threads", "1"});
+  const auto result = run_cli({"allocate", "--all-nodes", "--size", "4MiB", "--count", "2",
+                               "--pages", "base", "--verify", "full", "--threads", "1"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, testing::HasSubstr("100 % of 1024 ("));
   EXPECT_THAT(result.out, testing::HasSubstr("\n1     "));

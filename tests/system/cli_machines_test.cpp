@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goal: `topology --json` says what the files say, of this machine and of every recorded one. Method: the test
-// reads the same files with a few lines of its own.
+// Goal: `topology --json` says what the files say, of this machine and of every recorded one.
+// Method: the test reads the same files with a few lines of its own.
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +36,9 @@ std::set<unsigned> numbers_of(const std::string& list) {
   for (std::string part; std::getline(parts, part, ',');) {
     const auto dash = part.find('-');
     const auto first = static_cast<unsigned>(std::stoul(part));
-    const auto last = dash == std::string::npos ? first : static_cast<unsigned>(std::stoul(part.substr(dash + 1)));
+    const auto last = dash == std::string::npos
+                          ? first
+                          : static_cast<unsigned>(std::stoul(part.substr(dash + 1)));
     for (unsigned number = first; number <= last; ++number) {
       numbers.insert(number);
     }
@@ -59,7 +61,8 @@ std::vector<unsigned> node_folders(const fs::path& root) {
   return ids;
 }
 
-void expect_distances(const nlohmann::json& node, const fs::path& folder, const std::vector<unsigned>& ids) {
+void expect_distances(const nlohmann::json& node, const fs::path& folder,
+                      const std::vector<unsigned>& ids) {
   std::istringstream words(read_line(folder / "distance"));
   std::vector<unsigned> distances{std::istream_iterator<unsigned>(words), {}};
   if (distances.size() != ids.size()) {
@@ -98,8 +101,8 @@ void expect_agrees(const nlohmann::json& document, const fs::path& root) {
 }
 
 nlohmann::json topology_of(const std::string& sysroot) {
-  const auto result =
-      sysroot.empty() ? run_cli({"topology", "--json"}) : run_cli({"topology", "--json", "--sysroot", sysroot});
+  const auto result = sysroot.empty() ? run_cli({"topology", "--json"})
+                                      : run_cli({"topology", "--json", "--sysroot", sysroot});
   EXPECT_EQ(result.status, 0) << result.out << result.err;
   EXPECT_EQ(result.err, "");
   return nlohmann::json::parse(result.out);

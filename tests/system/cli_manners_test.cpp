@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goal: the built program keeps its manners: help with an example, one sentence for what is wrong, exit statuses,
-// one document with --json. Method: it runs as a child.
+// Goal: the built program keeps its manners: help with an example, one sentence for what is wrong,
+// exit statuses, one document with --json. Method: it runs as a child.
 #include <algorithm>
 #include <string>
 #include <vector>

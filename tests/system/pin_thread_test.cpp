@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: a pinned thread runs on its node, within what the process was given, and on an error its mask is untouched.
+// Goal: a pinned thread runs on its node, within what the process was given, and on an error its
+// mask is untouched.
 // Method: this kernel; each test on a thread of its own.
 
 #include <thread>

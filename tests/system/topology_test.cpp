@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: the running machine reads as the kernel shows it, and its recording reads back as the machine. Method: this
-// kernel, asked by other ways where there are some.
+// Goal: the running machine reads as the kernel shows it, and its recording reads back as the
+// machine. Method: this kernel, asked by other ways where there are some.
 
 #include <thread>
 #include <vector>
@@ -93,7 +93,8 @@ TEST(ThisMachine, SystemIsOneForAllThreads) {
 TEST(ThisMachine, MemoryLimitsCanBeAsked) {
   for (const cgroup::memory_limit& limit : cgroup::memory_limits(platform::this_machine().files)) {
     EXPECT_GT(limit.limit_bytes, 0U) << limit.path;
-    EXPECT_LE(limit.reclaimable_bytes, limit.usage_bytes + (std::uint64_t{64} << 20U)) << limit.path;
+    EXPECT_LE(limit.reclaimable_bytes, limit.usage_bytes + (std::uint64_t{64} << 20U))
+        << limit.path;
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a request that does not fit is refused before a page is touched, with the limit named; one that fits is let in,
-// and what is let in counts until it is resident.
+// Goal: a request that does not fit is refused before a page is touched, with the limit named; one
+// that fits is let in, and what is let in counts until it is resident.
 // Method: admit() on simulated machines whose meminfo and cgroup files say what is left.
 
 #include "memory/admission.hpp"
@@ -38,18 +38,20 @@ failure try_to_admit(fake_machine& machine, const admission_request& wanted) {
   return admit(machine.platform().files, *machine.nodes(), wanted, ticket);
 }
 
-bool fits(fake_machine& machine, const admission_request& wanted) { return !try_to_admit(machine, wanted); }
+bool fits(fake_machine& machine, const admission_request& wanted) {
+  return !try_to_admit(machine, wanted);
+}
 
 constexpr node_id node_0(0);
 constexpr node_id node_1(1);
 
 TEST(Reserve, IsTwoPercentButAtLeast512MibAndAtMostAnEighth) {
   EXPECT_EQ(default_reserve_bytes(0), 0U);
-  EXPECT_EQ(default_reserve_bytes(1 * gib), 128 * mib);    // an eighth
-  EXPECT_EQ(default_reserve_bytes(4 * gib), 512 * mib);    // an eighth and the least are the same
-  EXPECT_EQ(default_reserve_bytes(16 * gib), 512 * mib);   // the least
+  EXPECT_EQ(default_reserve_bytes(1 * gib), 128 * mib);   // an eighth
+  EXPECT_EQ(default_reserve_bytes(4 * gib), 512 * mib);   // an eighth and the least are the same
+  EXPECT_EQ(default_reserve_bytes(16 * gib), 512 * mib);  // the least
   EXPECT_EQ(default_reserve_bytes(25 * gib), 512 * mib);
-  EXPECT_EQ(default_reserve_bytes(100 * gib), 2 * gib);    // 2 %
+  EXPECT_EQ(default_reserve_bytes(100 * gib), 2 * gib);  // 2 %
   EXPECT_EQ(default_reserve_bytes(2000 * gib), 40 * gib);
 }
 
@@ -63,16 +65,19 @@ TEST(Admission, RefusesMoreThanTheNodeHasAndSaysWhatItHas) {
   EXPECT_EQ(why.operation, operation::admit);
   EXPECT_EQ(why.node, node_1);
   EXPECT_EQ(why.size_bytes, 10 * gib - reserve + 4096);
-  EXPECT_THAT(why.message, HasSubstr("node 1 has " + std::to_string((10 * gib - reserve) / mib) + " MiB"));
+  EXPECT_THAT(why.message,
+              HasSubstr("node 1 has " + std::to_string((10 * gib - reserve) / mib) + " MiB"));
   EXPECT_THAT(why.message, HasSubstr("reserve of " + std::to_string(reserve / mib) + " MiB"));
   EXPECT_EQ(machine.memory().mappings_made(), 0U);
 }
 
 TEST(Admission, TakesThePageCacheForFree) {
   fake_machine machine(machine_plan::two_nodes());
-  machine.files().set("/sys/devices/system/node/node0/meminfo",
-                      "Node 0 MemTotal: 67108864 kB\nNode 0 MemFree: 2097152 kB\nNode 0 Active(file): 1048576 kB\n"
-                      "Node 0 Inactive(file): 4194304 kB\nNode 0 SReclaimable: 1048576 kB\nNode 0 Active: 9999999 kB\n");
+  machine.files().set(
+      "/sys/devices/system/node/node0/meminfo",
+      "Node 0 MemTotal: 67108864 kB\nNode 0 MemFree: 2097152 kB\nNode 0 Active(file): 1048576 kB\n"
+      "Node 0 Inactive(file): 4194304 kB\nNode 0 SReclaimable: 1048576 kB\nNode 0 Active: 9999999 "
+      "kB\n");
   const std::size_t usable = 8 * gib - default_reserve_bytes(64 * gib);
   EXPECT_TRUE(fits(machine, ask(node_0, usable)));
   EXPECT_FALSE(fits(machine, ask(node_0, usable + 4096)));
@@ -137,7 +142,8 @@ TEST(Admission, TakesUnknownFiguresForNoRefusal) {
 
 TEST(Admission, NamesTheCgroupThatIsTooSmall) {
   fake_machine machine(machine_plan::two_nodes());
-  machine.set_cgroup_memory(8 * gib, 5 * gib, 1 * gib);  // 4 GiB used beside file cache, 512 MiB kept
+  machine.set_cgroup_memory(8 * gib, 5 * gib,
+                            1 * gib);  // 4 GiB used beside file cache, 512 MiB kept
   EXPECT_TRUE(fits(machine, ask(node_0, 4 * gib - 512 * mib, false)));
   const failure why = try_to_admit(machine, ask(node_0, 4 * gib - 512 * mib + 4096, false));
   EXPECT_EQ(why.code, errc::cgroup_memory_limit);

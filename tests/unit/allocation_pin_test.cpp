@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: each pin policy on a machine with each way of pinning, or none: what was obtained is said with the reason, limits
-// are named, a lock limit never stops a CUDA pin, and registrations keep blocks and pages whole.
-// Method: the steps of an allocation on simulated machines with a registrar that keeps CUDA's rules.
+// Goal: each pin policy on a machine with each way of pinning, or none: what was obtained is said
+// with the reason, limits are named, a lock limit never stops a CUDA pin, and registrations keep
+// blocks and pages whole.
+// Method: the steps of an allocation on simulated machines with a registrar that keeps CUDA's
+// rules.
 
 #include <cerrno>
 
@@ -50,8 +52,9 @@ failure refusal(fake_machine& machine, const request& what) {
 }
 
 TEST(AutomaticPin, IsCudasWhereThereIsADevice) {
-  for (const auto& [route, via] : {std::pair{platform::registrar_route::runtime, pin_route::runtime},
-                                   std::pair{platform::registrar_route::driver, pin_route::driver}}) {
+  for (const auto& [route, via] :
+       {std::pair{platform::registrar_route::runtime, pin_route::runtime},
+        std::pair{platform::registrar_route::driver, pin_route::driver}}) {
     fake_machine machine(machine_plan::two_nodes());
     machine.add_devices({node_0, node_1});
     machine.registrar().set_route(route);

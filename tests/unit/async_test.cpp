@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: an allocation completes once, on the token's executor, never inside the initiating call, under every Asio token; a
-// result that nobody takes frees itself.
+// Goal: an allocation completes once, on the token's executor, never inside the initiating call,
+// under every Asio token; a result that nobody takes frees itself.
 // Method: pools over simulated machines; coroutines on an io_context that the test runs itself.
 
 #include <atomic>
@@ -30,7 +30,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/pool_helpers.hpp"
+#include "support/pool_fixture.hpp"
 
 namespace numapool {
 namespace {
@@ -53,7 +53,8 @@ template <typename Coroutine>
 void run(Coroutine&& coroutine) {
   asio::io_context context;
   std::exception_ptr thrown;
-  asio::co_spawn(context, std::forward<Coroutine>(coroutine), [&](std::exception_ptr why) { thrown = why; });
+  asio::co_spawn(context, std::forward<Coroutine>(coroutine),
+                 [&](std::exception_ptr why) { thrown = why; });
   context.run();
   if (thrown) {
     std::rethrow_exception(thrown);
@@ -94,15 +95,17 @@ TEST(AsyncAllocate, IsAwaitedWithTheRequestWrittenInsideTheExpression) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool();
   run([&]() -> asio::awaitable<void> {
-    const buffer made = co_await pool->async_allocate(
-        {.size_bytes = 2 * mib, .node = node_1, .pin = pin_policy::none, .verify = verify_policy::full},
-        asio::use_awaitable);
+    const buffer made = co_await pool->async_allocate({.size_bytes = 2 * mib,
+                                                       .node = node_1,
+                                                       .pin = pin_policy::none,
+                                                       .verify = verify_policy::full},
+                                                      asio::use_awaitable);
     EXPECT_EQ(made.node_reached(), node_1);
     EXPECT_EQ(made.placement().verified, verify_policy::full);
     bool threw = false;
     try {
-      static_cast<void>(
-          co_await pool->async_allocate({.size_bytes = 1, .node = node_id(9)}, asio::use_awaitable));
+      static_cast<void>(co_await pool->async_allocate({.size_bytes = 1, .node = node_id(9)},
+                                                      asio::use_awaitable));
     } catch (const boost::system::system_error& thrown) {
       threw = thrown.code() == errc::unknown_node;
     }
@@ -114,7 +117,8 @@ TEST(AsyncAllocate, GivesATupleOfTheErrorAndABufferThatSaysWhy) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool();
   run([&]() -> asio::awaitable<void> {
-    auto [error, none] = co_await pool->async_allocate(ask(node_0, 0), asio::as_tuple(asio::use_awaitable));
+    auto [error, none] =
+        co_await pool->async_allocate(ask(node_0, 0), asio::as_tuple(asio::use_awaitable));
     EXPECT_EQ(error, errc::zero_size);
     EXPECT_EQ(none.why().code, errc::zero_size);
     EXPECT_FALSE(none.why().message.empty());
@@ -184,12 +188,13 @@ TEST(Completion, RunsOnTheHandlersContextWhichDoesNotRunDryMeanwhile) {
   asio::io_context context;
   bool completed = false;
   held_worker busy(*pool, node_0);
-  pool->async_allocate(ask(node_0), asio::bind_executor(context, [&](const error_code& error, const buffer& made) {
-    EXPECT_FALSE(error);
-    EXPECT_TRUE(static_cast<bool>(made));
-    EXPECT_TRUE(context.get_executor().running_in_this_thread());
-    completed = true;
-  }));
+  pool->async_allocate(
+      ask(node_0), asio::bind_executor(context, [&](const error_code& error, const buffer& made) {
+        EXPECT_FALSE(error);
+        EXPECT_TRUE(static_cast<bool>(made));
+        EXPECT_TRUE(context.get_executor().running_in_this_thread());
+        completed = true;
+      }));
   EXPECT_EQ(context.poll(), 0U);
   EXPECT_FALSE(context.stopped()) << "the allocation counts as the context's work";
   busy.let_go();
@@ -203,10 +208,11 @@ TEST(Completion, OfAnErrorRunsOnTheHandlersContextToo) {
   for (const request& wrong : {ask(node_0, 0), ask(node_id(9))}) {
     asio::io_context context;
     error_code told;
-    pool->async_allocate(wrong, asio::bind_executor(context, [&](const error_code& error, const buffer&) {
-      EXPECT_TRUE(context.get_executor().running_in_this_thread());
-      told = error;
-    }));
+    pool->async_allocate(wrong,
+                         asio::bind_executor(context, [&](const error_code& error, const buffer&) {
+                           EXPECT_TRUE(context.get_executor().running_in_this_thread());
+                           told = error;
+                         }));
     context.run();
     EXPECT_TRUE(told == errc::zero_size || told == errc::unknown_node);
   }
@@ -218,10 +224,11 @@ TEST(Completion, RunsOnAStrandOverTheExecutor) {
   auto strand = asio::make_strand(pool->executor(node_0));
   int completed = 0;  // not atomic: the strand keeps them apart
   for (int i = 0; i < 20; ++i) {
-    pool->async_allocate(ask(node_0, mib), asio::bind_executor(strand, [&](const error_code& error, const buffer&) {
-      EXPECT_FALSE(error);
-      ++completed;
-    }));
+    pool->async_allocate(ask(node_0, mib),
+                         asio::bind_executor(strand, [&](const error_code& error, const buffer&) {
+                           EXPECT_FALSE(error);
+                           ++completed;
+                         }));
   }
   pool->drain();
   EXPECT_EQ(completed, 20);
@@ -231,7 +238,8 @@ TEST(Completion, RunsOnAStrandOverTheExecutor) {
 TEST(Completion, NeverRunsInsideTheInitiatingCall) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool();
-  for (const request& what : {ask(node_0), ask(node_0, 0), ask(node_id(9)), ask(node_id::unknown)}) {
+  for (const request& what :
+       {ask(node_0), ask(node_0, 0), ask(node_id(9)), ask(node_id::unknown)}) {
     for (const bool is_on_worker : {false, true}) {
       std::latch completed(1);
       thread_local bool is_initiating = false;
@@ -267,7 +275,8 @@ TEST(Completion, MayStartTheNextAllocation) {
       if (left == 0) {
         ended.set_value(0);
       } else {
-        pool.async_allocate(ask(node_id(static_cast<unsigned>(left) % 2), mib), chain{pool, ended, left - 1});
+        pool.async_allocate(ask(node_id(static_cast<unsigned>(left) % 2), mib),
+                            chain{pool, ended, left - 1});
       }
     }
   };
@@ -280,12 +289,18 @@ TEST(Completion, MayStartTheNextAllocation) {
 TEST(AsyncSubmit, CarriesResultsAndExceptionsToEveryToken) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool();
-  const auto where = [&machine] { return machine.threads().current_node(); };
-  const auto throws = []() -> int { throw std::out_of_range("mine"); };
+  const auto where = [&machine] {
+    return machine.threads().current_node();
+  };
+  const auto throws = []() -> int {
+    throw std::out_of_range("mine");
+  };
   EXPECT_EQ(pool->submit(node_1, where, asio::use_future).get(), node_1);
-  EXPECT_THROW(static_cast<void>(pool->submit(node_1, throws, asio::use_future).get()), std::out_of_range);
+  EXPECT_THROW(static_cast<void>(pool->submit(node_1, throws, asio::use_future).get()),
+               std::out_of_range);
   std::promise<std::exception_ptr> called;
-  pool->submit(node_1, throws, [&](std::exception_ptr thrown, int) { called.set_value(std::move(thrown)); });
+  pool->submit(node_1, throws,
+               [&](std::exception_ptr thrown, int) { called.set_value(std::move(thrown)); });
   EXPECT_THROW(std::rethrow_exception(called.get_future().get()), std::out_of_range);
   run([&]() -> asio::awaitable<void> {
     EXPECT_EQ(co_await pool->submit(node_1, where, asio::use_awaitable), node_1);
@@ -299,7 +314,8 @@ TEST(AsyncSubmit, CarriesResultsAndExceptionsToEveryToken) {
     }
     EXPECT_TRUE(threw);
   });
-  EXPECT_EQ(failure_of([&] { pool->submit(node_id(9), where, asio::use_future).get(); }).code, errc::unknown_node);
+  EXPECT_EQ(failure_of([&] { pool->submit(node_id(9), where, asio::use_future).get(); }).code,
+            errc::unknown_node);
 }
 
 TEST(AsyncSubmit, DestroysTheFunctionOnTheWorkerBeforeTheHandlerHears) {
@@ -307,7 +323,8 @@ TEST(AsyncSubmit, DestroysTheFunctionOnTheWorkerBeforeTheHandlerHears) {
   const auto pool = machine.make_pool();
   struct notes_its_end {
     explicit notes_its_end(fake_machine& of) : machine(&of) {}
-    notes_its_end(notes_its_end&& other) noexcept : machine(std::exchange(other.machine, nullptr)), ended(other.ended) {}
+    notes_its_end(notes_its_end&& other) noexcept
+        : machine(std::exchange(other.machine, nullptr)), ended(other.ended) {}
     notes_its_end& operator=(notes_its_end&&) = delete;
     ~notes_its_end() {
       if (machine != nullptr) {
@@ -322,7 +339,8 @@ TEST(AsyncSubmit, DestroysTheFunctionOnTheWorkerBeforeTheHandlerHears) {
   notes_its_end function(machine);
   function.ended = &ended;
   std::promise<node_id> heard;
-  pool->submit(node_1, std::move(function), [&](const std::exception_ptr&) { heard.set_value(ended); });
+  pool->submit(node_1, std::move(function),
+               [&](const std::exception_ptr&) { heard.set_value(ended); });
   EXPECT_EQ(heard.get_future().get(), node_1);
 }
 
@@ -332,7 +350,8 @@ TEST(AsyncSubmit, KeepsTheHandlersContextRunning) {
   asio::io_context context;
   int result = 0;
   pool->submit(
-      node_0, [] { return 3; }, asio::bind_executor(context, [&](const std::exception_ptr&, int value) {
+      node_0, [] { return 3; },
+      asio::bind_executor(context, [&](const std::exception_ptr&, int value) {
         EXPECT_TRUE(context.get_executor().running_in_this_thread());
         result = value;
       }));

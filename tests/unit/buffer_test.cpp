@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a handle owns once, moves, frees on any thread and only once, splits by registrations, and looks again on demand.
-// Method: buffers from simulated machines; the machines' books say what is still there.
+// Goal: a handle owns once, moves, frees on any thread and only once, splits by registrations, and
+// looks again on demand. Method: buffers from simulated machines; the machines' books say what is
+// still there.
 
 #include <cstddef>
 #include <thread>
@@ -24,7 +25,8 @@ using testing::IsEmpty;
 constexpr node_id node_0(0);
 constexpr node_id node_1(1);
 
-buffer make_buffer(fake_machine& machine, std::size_t size_bytes = 4 * mib, std::size_t chunk_bytes = 0) {
+buffer make_buffer(fake_machine& machine, std::size_t size_bytes = 4 * mib,
+                   std::size_t chunk_bytes = 0) {
   request what;
   what.size_bytes = size_bytes;
   what.node = node_1;
@@ -64,7 +66,8 @@ TEST(Buffer, GivesUpItsMemoryWhenMovedFrom) {
   buffer first = make_buffer(machine);
   std::byte* const data = first.data();
   buffer second = std::move(first);
-  EXPECT_FALSE(static_cast<bool>(first));  // NOLINT(bugprone-use-after-move): what a moved-from handle is, is the point
+  EXPECT_FALSE(static_cast<bool>(
+      first));  // NOLINT(bugprone-use-after-move): what a moved-from handle is, is the point
   EXPECT_EQ(second.data(), data);
   EXPECT_EQ(machine.memory().mappings(), 1U);
 }
@@ -108,7 +111,8 @@ TEST(Buffer, IsUnregisteredBeforeItIsUnmapped) {
   held.reset();
   using test::seam_call;
   EXPECT_THAT(machine.faults().trace(),
-              testing::ElementsAre(seam_call::unregister_range, seam_call::unregister_range, seam_call::unmap));
+              testing::ElementsAre(seam_call::unregister_range, seam_call::unregister_range,
+                                   seam_call::unmap));
 }
 
 TEST(Buffer, MayBeDroppedOnAnotherThread) {
@@ -152,7 +156,8 @@ TEST(Split, GivesOnePieceInsideOneRegistrationAndNoneOfNothing) {
   fake_machine machine(machine_plan::two_nodes());
   machine.add_devices({node_1});
   const buffer held = make_buffer(machine, 8 * mib, 2 * mib);
-  EXPECT_EQ(held.split(2 * mib, 2 * mib).size(), 1U) << "exactly one registration touches no neighbour";
+  EXPECT_EQ(held.split(2 * mib, 2 * mib).size(), 1U)
+      << "exactly one registration touches no neighbour";
   EXPECT_EQ(held.split(8 * mib - 1, 1).size(), 1U);
   EXPECT_THAT(held.split(3 * mib, 0), IsEmpty());
   EXPECT_THAT(held.split(8 * mib, 0), IsEmpty());

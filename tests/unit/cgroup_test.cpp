@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: the limits of this process are found wherever cgroups are mounted, and nothing else is taken for them. Method:
-// made-up mounts in memory; the layouts that machines really had are in tests/machines.
+// Goal: the limits of this process are found wherever cgroups are mounted, and nothing else is
+// taken for them. Method: made-up mounts in memory; the layouts that machines really had are in
+// tests/machines.
 
 #include "topology/cgroup.hpp"
 
@@ -80,7 +81,8 @@ TEST(Cpuset, EffectiveSetsOfVersion1SpeakWhereNothingIsConfigured) {
 }
 
 TEST(Cpuset, OldMountsHaveNoPrefix) {
-  for (const char* mount : {"none /dev/cpuset cgroup rw,cpuset,noprefix 0 0\n", "none /dev/cpuset cpuset rw 0 0\n"}) {
+  for (const char* mount :
+       {"none /dev/cpuset cgroup rw,cpuset,noprefix 0 0\n", "none /dev/cpuset cpuset rw 0 0\n"}) {
     tests::text_files files({{"/proc/mounts", mount},
                              {"/proc/self/cpuset", "/batch/7\n"},
                              {"/dev/cpuset/batch/7/cpus", "1,3\n"},
@@ -100,7 +102,8 @@ TEST(Cpuset, TheCpusetFileNamesVersion2Too) {
 TEST(Cpuset, NothingMountedMeansNoLimit) {
   EXPECT_EQ(cpus_of(tests::text_files()), "none");
   EXPECT_EQ(cpus_of(tests::text_files({{"/proc/self/cgroup", "0::/\n"}})), "none");
-  EXPECT_EQ(cpus_of(tests::text_files({{"/proc/mounts", "c /c cgroup2 rw 0 0\n"}, {"/c/cpuset.cpus.effective", "1"}})),
+  EXPECT_EQ(cpus_of(tests::text_files(
+                {{"/proc/mounts", "c /c cgroup2 rw 0 0\n"}, {"/c/cpuset.cpus.effective", "1"}})),
             "none");  // nobody says where we are
 }
 
@@ -114,7 +117,8 @@ TEST(Cpuset, MalformedFilesWarn) {
   EXPECT_EQ(warnings.size(), 1U);
 }
 
-// A container: its own part of the host's hierarchy is mounted, and its path counts from the host's root.
+// A container: its own part of the host's hierarchy is mounted, and its path counts from the host's
+// root.
 TEST(Cpuset, BindMountsShowAPartOfTheHierarchy) {
   tests::text_files files({
       {"/proc/self/mountinfo",
@@ -125,7 +129,8 @@ TEST(Cpuset, BindMountsShowAPartOfTheHierarchy) {
       {"/other/cpuset.cpus.effective", "0\n"},
   });
   EXPECT_EQ(cpus_of(files), "6");
-  files.put("/proc/self/cgroup", "0::/kube/podium\n");  // not below /kube/pod, though it starts alike
+  files.put("/proc/self/cgroup",
+            "0::/kube/podium\n");  // not below /kube/pod, though it starts alike
   files.remove("/other/cpuset.cpus.effective");
   files.put("/sys/fs/cgroup/cpuset.cpus.effective", "6-7\n");
   EXPECT_NE(cpus_of(files), "6");

@@ -76,7 +76,8 @@ buffer_facts degraded_buffer() {
   facts.placement.by = witness::get_mempolicy;
   facts.placement.error = kernel_error(EPERM);
   facts.pages = {page_kind::base, 4096, {}, "transparent huge pages are off"};
-  facts.policy = {bind_policy::prefer, bind_kind::first_touch, kernel_error(EPERM), "not permitted"};
+  facts.policy = {bind_policy::prefer, bind_kind::first_touch, kernel_error(EPERM),
+                  "not permitted"};
   facts.pin = {pin_policy::automatic, pin_kind::none, pin_route::none, kernel_error(ENOMEM),
                "no CUDA, and the memlock limit is 8 MiB"};
   facts.registrations.clear();
@@ -150,7 +151,8 @@ TEST(CliAllocateOptions, NamesTheOptionTheTextAndTheWayOut) {
     typed.device = text;
     EXPECT_THAT(refusal(typed), HasSubstr("--device: '" + std::string(text) + "'"));
   }
-  for (const char* text : {"0", "GPU-8a3f", "MIG-8a3f", "0000:3b:00.0", "00000008:01:00.0", "3B:00", "local-rank"}) {
+  for (const char* text :
+       {"0", "GPU-8a3f", "MIG-8a3f", "0000:3b:00.0", "00000008:01:00.0", "3B:00", "local-rank"}) {
     typed.device = text;
     EXPECT_EQ(read_arguments(typed).device, text);
   }
@@ -183,7 +185,8 @@ TEST(CliAllocateRequests, AllNodesAreThoseWithHostMemoryWeMayTake) {
 }
 
 TEST(CliAllocationJson, HasTheDocumentedNames) {
-  const auto document = nlohmann::json::parse(allocation_json(42, {good_buffer(), degraded_buffer()}).dump());
+  const auto document =
+      nlohmann::json::parse(allocation_json(42, {good_buffer(), degraded_buffer()}).dump());
   EXPECT_EQ(document["pid"], 42);
   auto good = document["buffers"][0];
   EXPECT_EQ(good["seconds"]["total"], 0.25);
@@ -223,13 +226,14 @@ TEST(CliAllocationJson, UncheckedIsNotElsewhere) {
 }
 
 TEST(CliAllocationText, OneLineABufferAndNoMoreWhenAllIsAsAsked) {
-  EXPECT_EQ(allocation_text({good_buffer()}),
-            "#  node  reached         address   size  pages                  on node (witness)           "
-            " "
-            " policy  pin             workers  map s  populate s  verify s  register s  total s  GiB/s\n"
-            "0     1        1  0x7f0000200000  1 GiB  thp 2 MiB, 100 % huge  100 % of 262144 (move_pages)"
-            "  prefer  cuda (runtime)        8  0.000       0.200     0.000       0.000    0.250   "
-            "4.00\n");
+  EXPECT_EQ(
+      allocation_text({good_buffer()}),
+      "#  node  reached         address   size  pages                  on node (witness)           "
+      " "
+      " policy  pin             workers  map s  populate s  verify s  register s  total s  GiB/s\n"
+      "0     1        1  0x7f0000200000  1 GiB  thp 2 MiB, 100 % huge  100 % of 262144 (move_pages)"
+      "  prefer  cuda (runtime)        8  0.000       0.200     0.000       0.000    0.250   "
+      "4.00\n");
 }
 
 TEST(CliAllocationText, SaysWhatDegradedAndWhy) {
@@ -246,7 +250,8 @@ TEST(CliAllocationText, SaysWhatDegradedAndWhy) {
 TEST(CliAllocationText, TheSameReasonIsSaidOnce) {
   const std::string text = allocation_text({degraded_buffer(), good_buffer(), degraded_buffer()});
   EXPECT_THAT(text, HasSubstr("  buffers 0,2: pages: obtained base"));
-  EXPECT_THAT(allocation_text({degraded_buffer(), degraded_buffer()}), HasSubstr("  all buffers: pin: asked auto"));
+  EXPECT_THAT(allocation_text({degraded_buffer(), degraded_buffer()}),
+              HasSubstr("  all buffers: pin: asked auto"));
 }
 
 TEST(CliErrors, ALibraryErrorBecomesTheDocument) {

@@ -3,12 +3,12 @@
 // Goal: `numapool devices` shows each GPU with its node and what said so, as a table and as the
 // documented JSON. Method: the recorded machines, and facts made by hand.
 
-#include "cli/devices_facts.hpp"
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
+#include "cli/devices_facts.hpp"
 
 namespace numapool::cli {
 namespace {

@@ -61,8 +61,8 @@ TEST(CliSize, RefusesUnitsThatCouldBeEither) {
 }
 
 TEST(CliSize, RefusesWhatIsNoSizeAndNamesIt) {
-  for (const char* text : {"", " ", "KiB", "-1", "+1", "1e9", "0x10", "1 GiB", "1.GiB", ".5GiB", "1,5GiB", "1GiBs",
-                           "1iB", "1XiB", "1.2.3GiB", "1GiB ", "nan", "1KBi"}) {
+  for (const char* text : {"", " ", "KiB", "-1", "+1", "1e9", "0x10", "1 GiB", "1.GiB", ".5GiB",
+                           "1,5GiB", "1GiBs", "1iB", "1XiB", "1.2.3GiB", "1GiB ", "nan", "1KBi"}) {
     EXPECT_THAT(refusal(text), HasSubstr("'" + std::string(text) + "' is not a size")) << text;
   }
 }
@@ -74,7 +74,8 @@ TEST(CliSize, RefusesPartsOfAByte) {
 }
 
 TEST(CliSize, RefusesWhatDoesNotFit) {
-  for (const char* text : {"16EiB", "18446744073709551616", "18.5EB", "99999999999999999999999GiB"}) {
+  for (const char* text :
+       {"16EiB", "18446744073709551616", "18.5EB", "99999999999999999999999GiB"}) {
     EXPECT_THAT(refusal(text), HasSubstr("64 bits")) << text;
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: the kernel's lists and masks are read exactly, and what is wrong is named. Method: tables of texts; random sets
-// written and read back.
+// Goal: the kernel's lists and masks are read exactly, and what is wrong is named. Method: tables
+// of texts; random sets written and read back.
 
 #include <cstdint>
 #include <cstdio>
@@ -143,8 +143,9 @@ TEST(CpuMask, Rejects) {
   for (std::uint32_t word = 0; word < (cpu_set::id_max + 1) / 32; ++word) {
     too_high += ",0";
   }
-  for (const std::string& text : {std::string("g"), std::string("0x1"), std::string("ff,,00"), std::string("ff,"),
-                                  std::string("123456789"), std::string("-1"), std::string("1 1"), too_high}) {
+  for (const std::string& text :
+       {std::string("g"), std::string("0x1"), std::string("ff,,00"), std::string("ff,"),
+        std::string("123456789"), std::string("-1"), std::string("1 1"), too_high}) {
     boost::system::error_code error;
     EXPECT_TRUE(cpu_set::parse_mask(text, error).empty());
     EXPECT_EQ(error, errc::malformed_list) << text.substr(0, 20);

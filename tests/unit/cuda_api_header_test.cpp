@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: our own declarations of CUDA's functions and numbers agree with a toolkit's headers. Built only where there is
-// one. Method: a function agrees when it has as many parameters, and each has the same size and kind: a pointer as
-// deep, or an integer or enumeration of the same width. Almost all is decided while compiling.
+// Goal: our own declarations of CUDA's functions and numbers agree with a toolkit's headers. Built
+// only where there is one. Method: a function agrees when it has as many parameters, and each has
+// the same size and kind: a pointer as deep, or an integer or enumeration of the same width. Almost
+// all is decided while compiling.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -24,7 +25,8 @@ namespace {
 template <class T>
 constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
 
-// A handle points to a type of the library's own, so the innermost pointed-to types are compared when they are numbers.
+// A handle points to a type of the library's own, so the innermost pointed-to types are compared
+// when they are numbers.
 template <class Ours, class Theirs>
 constexpr bool same_kind() {
   if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
@@ -55,7 +57,8 @@ constexpr bool agree(OurResult (*)(Ours...), TheirResult (*)(Theirs...)) {
 
 // The comparison must be able to fail.
 static_assert(!agree(static_cast<int (*)(void*)>(nullptr), static_cast<int (*)(void**)>(nullptr)));
-static_assert(!agree(static_cast<int (*)(int)>(nullptr), static_cast<int (*)(std::size_t)>(nullptr)));
+static_assert(!agree(static_cast<int (*)(int)>(nullptr),
+                     static_cast<int (*)(std::size_t)>(nullptr)));
 static_assert(!agree(static_cast<int (*)(int)>(nullptr), static_cast<int (*)(int, int)>(nullptr)));
 
 constexpr runtime_api runtime;
@@ -88,7 +91,8 @@ static_assert(agree(driver.host_register, &::cuMemHostRegister));
 static_assert(agree(driver.host_unregister, &::cuMemHostUnregister));
 static_assert(agree(driver.host_get_device_pointer, &::cuMemHostGetDevicePointer));
 
-static_assert(cuda_success == static_cast<int>(cudaSuccess) && cuda_success == static_cast<int>(CUDA_SUCCESS));
+static_assert(cuda_success == static_cast<int>(cudaSuccess) &&
+              cuda_success == static_cast<int>(CUDA_SUCCESS));
 static_assert(cuda_error_invalid_value == static_cast<int>(cudaErrorInvalidValue));
 static_assert(cuda_error_invalid_value == static_cast<int>(CUDA_ERROR_INVALID_VALUE));
 static_assert(cuda_error_out_of_memory == static_cast<int>(cudaErrorMemoryAllocation));
@@ -102,15 +106,18 @@ static_assert(cuda_error_no_device == static_cast<int>(cudaErrorNoDevice));
 static_assert(cuda_error_no_device == static_cast<int>(CUDA_ERROR_NO_DEVICE));
 static_assert(cuda_error_invalid_device == static_cast<int>(cudaErrorInvalidDevice));
 static_assert(cuda_error_invalid_device == static_cast<int>(CUDA_ERROR_INVALID_DEVICE));
-static_assert(cuda_error_already_registered == static_cast<int>(cudaErrorHostMemoryAlreadyRegistered));
-static_assert(cuda_error_already_registered == static_cast<int>(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED));
+static_assert(cuda_error_already_registered ==
+              static_cast<int>(cudaErrorHostMemoryAlreadyRegistered));
+static_assert(cuda_error_already_registered ==
+              static_cast<int>(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED));
 static_assert(cuda_error_not_registered == static_cast<int>(cudaErrorHostMemoryNotRegistered));
 static_assert(cuda_error_not_registered == static_cast<int>(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
 static_assert(cuda_error_not_permitted == static_cast<int>(cudaErrorNotPermitted));
 static_assert(cuda_error_not_permitted == static_cast<int>(CUDA_ERROR_NOT_PERMITTED));
 static_assert(cuda_error_not_supported == static_cast<int>(cudaErrorNotSupported));
 static_assert(cuda_error_not_supported == static_cast<int>(CUDA_ERROR_NOT_SUPPORTED));
-static_assert(cuda_register_portable == cudaHostRegisterPortable && cuda_register_mapped == cudaHostRegisterMapped);
+static_assert(cuda_register_portable == cudaHostRegisterPortable &&
+              cuda_register_mapped == cudaHostRegisterMapped);
 static_assert(cuda_register_portable == CU_MEMHOSTREGISTER_PORTABLE &&
               cuda_register_mapped == CU_MEMHOSTREGISTER_DEVICEMAP);
 #if CUDART_VERSION >= 12020
@@ -118,7 +125,8 @@ static_assert(cuda_attribute_host_numa_id == static_cast<int>(cudaDevAttrHostNum
 static_assert(cuda_attribute_host_numa_id == static_cast<int>(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
 #endif
 
-// A macro of the header renames a function to its current version: the symbol must carry the same suffix as our list.
+// A macro of the header renames a function to its current version: the symbol must carry the same
+// suffix as our list.
 #define NUMAPOOL_TEST_TEXT(x) NUMAPOOL_TEST_TEXT_OF(x)
 #define NUMAPOOL_TEST_TEXT_OF(x) #x
 TEST(CudaApiHeader, DriverSymbolsAreTheOnesThatTheHeaderNames) {

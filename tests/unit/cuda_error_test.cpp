@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a CUDA answer reads the same whether or not the library is still there, and means what errno would mean.
+// Goal: a CUDA answer reads the same whether or not the library is still there, and means what
+// errno would mean.
 
 #include "platform/cuda_error.hpp"
 
@@ -10,8 +11,9 @@ namespace numapool::platform {
 namespace {
 
 TEST(CudaError, MessageNamesTheCodeItsNumberAndItsMeaning) {
-  EXPECT_EQ(runtime_error(712).message(),
-            "cudaErrorHostMemoryAlreadyRegistered (712): a page of the range is registered already");
+  EXPECT_EQ(
+      runtime_error(712).message(),
+      "cudaErrorHostMemoryAlreadyRegistered (712): a page of the range is registered already");
   EXPECT_EQ(driver_error(100).message(), "CUDA_ERROR_NO_DEVICE (100): no CUDA device");
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: the runtime is found in the promised order, what was tried is said, and looking initialises nothing.
-// Method: the real loader on the fake libraries, by path in this process; where the law is about a whole process (what
-// it has loaded, LD_LIBRARY_PATH, NUMAPOOL_CUDART), in a fresh one that prints what it found.
+// Goal: the runtime is found in the promised order, what was tried is said, and looking initialises
+// nothing.
+// Method: the real loader on the fake libraries, by path in this process; where the law is about a
+// whole process (what it has loaded, LD_LIBRARY_PATH, NUMAPOOL_CUDART), in a fresh one that prints
+// what it found.
 
 #include "platform/cuda_library.hpp"
 
@@ -64,16 +66,18 @@ TEST(CudaLibrary, RefusesALibraryThatLacksASymbolAndNamesIt) {
 }
 
 TEST(CudaLibrary, TakesTheNextNameAfterOneThatCannotBeUsed) {
-  const auto runtime =
-      find_runtime(search_for({"/nonexistent/libcudart.so.13", FAKE_CUDART_INCOMPLETE, FAKE_CUDART_12}));
+  const auto runtime = find_runtime(
+      search_for({"/nonexistent/libcudart.so.13", FAKE_CUDART_INCOMPLETE, FAKE_CUDART_12}));
   ASSERT_NE(runtime.library, nullptr);
   EXPECT_EQ(runtime.library->path, FAKE_CUDART_12);
 }
 
 TEST(CudaLibrary, SaysOfEachNameWhyItWasNotTaken) {
-  const auto runtime = find_runtime(search_for({"/nonexistent/libcudart.so.13", "/nonexistent/libcudart.so.12"}));
+  const auto runtime =
+      find_runtime(search_for({"/nonexistent/libcudart.so.13", "/nonexistent/libcudart.so.12"}));
   EXPECT_EQ(runtime.library, nullptr);
-  EXPECT_EQ(runtime.reason, "/nonexistent/libcudart.so.13: not found; /nonexistent/libcudart.so.12: not found");
+  EXPECT_EQ(runtime.reason,
+            "/nonexistent/libcudart.so.13: not found; /nonexistent/libcudart.so.12: not found");
 }
 
 TEST(CudaLibrary, OverrideThatCannotBeUsedEndsTheSearch) {
@@ -81,8 +85,9 @@ TEST(CudaLibrary, OverrideThatCannotBeUsedEndsTheSearch) {
   search.override_name = "/nonexistent/libcudart.so";
   const auto missing = find_runtime(search);
   EXPECT_EQ(missing.library, nullptr);
-  EXPECT_EQ(missing.reason,
-            "NUMAPOOL_CUDART names a runtime that cannot be used: /nonexistent/libcudart.so: not found");
+  EXPECT_EQ(
+      missing.reason,
+      "NUMAPOOL_CUDART names a runtime that cannot be used: /nonexistent/libcudart.so: not found");
   search.override_name = "/etc/passwd";
   EXPECT_THAT(find_runtime(search).reason, HasSubstr("/etc/passwd: "));
   search.override_name = FAKE_CUDART_INCOMPLETE;
@@ -90,7 +95,8 @@ TEST(CudaLibrary, OverrideThatCannotBeUsedEndsTheSearch) {
 }
 
 TEST(CudaLibrary, FailureIsNotKeptAndSuccessIs) {
-  const auto link = std::filesystem::temp_directory_path() / ("numapool-cudart-" + std::to_string(::getpid()) + ".so");
+  const auto link = std::filesystem::temp_directory_path() /
+                    ("numapool-cudart-" + std::to_string(::getpid()) + ".so");
   cuda_libraries libraries{search_for({link})};
   std::string reason;
   ASSERT_EQ(libraries.runtime(reason), nullptr);
@@ -109,7 +115,8 @@ TEST(CudaLibrary, ThreadsThatLookAtOnceFindOneLibrary) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     threads.emplace_back([&, i] {
       std::string reason;
-      found[i] = i % 2 == 0 ? static_cast<const void*>(libraries.runtime(reason)) : libraries.driver(reason);
+      found[i] = i % 2 == 0 ? static_cast<const void*>(libraries.runtime(reason))
+                            : libraries.driver(reason);
     });
   }
   for (std::thread& thread : threads) {
@@ -132,7 +139,8 @@ TEST(CudaLibraryProcess, SearchTakesTheNewestRuntimeFirst) {
 }
 
 TEST(CudaLibraryProcess, RuntimeOfTheProcessComesBeforeAllOthers) {
-  const std::string environment = "LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_CUDART='" FAKE_CUDART "'";
+  const std::string environment =
+      "LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_CUDART='" FAKE_CUDART "'";
   const auto found = run_scenario(environment, CUDA_SCENARIO, "find '" FAKE_CUDART_12 "'");
   EXPECT_EQ(found.value("path"), FAKE_CUDART_12) << found.text;
   EXPECT_EQ(found.value("source"), source(library_source::in_process));
@@ -153,22 +161,25 @@ TEST(CudaLibraryProcess, FindsARuntimeThatIsLinkedIntoTheProgram) {
 }
 
 TEST(CudaLibraryProcess, OverrideComesBeforeTheSearch) {
-  const std::string environment = "LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_CUDART='" FAKE_CUDART_12 "'";
+  const std::string environment =
+      "LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_CUDART='" FAKE_CUDART_12 "'";
   const auto found = run_scenario(environment, CUDA_SCENARIO, "find");
   EXPECT_EQ(found.value("path"), FAKE_CUDART_12) << found.text;
   EXPECT_EQ(found.value("source"), source(library_source::override_name));
 }
 
 TEST(CudaLibraryProcess, OverrideThatCannotBeLoadedIsReportedAndNothingElseTried) {
-  const std::string environment =
-      "LD_LIBRARY_PATH='" + folder + "/runtime:" + folder + "/driver' NUMAPOOL_CUDART=/nonexistent/libcudart.so";
+  const std::string environment = "LD_LIBRARY_PATH='" + folder + "/runtime:" + folder +
+                                  "/driver' NUMAPOOL_CUDART=/nonexistent/libcudart.so";
   const auto said = run_scenario(environment, CUDA_SCENARIO, "probe");
   EXPECT_EQ(said.value("route"), "0") << said.text;
-  EXPECT_THAT(said.value("reason"), HasSubstr("NUMAPOOL_CUDART names a runtime that cannot be used"));
+  EXPECT_THAT(said.value("reason"),
+              HasSubstr("NUMAPOOL_CUDART names a runtime that cannot be used"));
 }
 
 TEST(CudaLibraryProcess, EmptyOverrideIsNone) {
-  const auto found = run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_CUDART=", CUDA_SCENARIO, "find");
+  const auto found = run_scenario(
+      "LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_CUDART=", CUDA_SCENARIO, "find");
   EXPECT_EQ(found.value("path"), FAKE_CUDART) << found.text;
 }
 

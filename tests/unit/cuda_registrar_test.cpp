@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: register and unregister are exact mirrors on each route, make a context on the target device alone, and leave
-// the calling thread as it was, whatever CUDA answers.
-// Method: the real registrar and loader on the fake libraries, once through the runtime and once through the driver
-// alone.
+// Goal: register and unregister are exact mirrors on each route, make a context on the target
+// device alone, and leave the calling thread as it was, whatever CUDA answers.
+// Method: the real registrar and loader on the fake libraries, once through the runtime and once
+// through the driver alone.
 
 #include "platform/cuda_registrar.hpp"
 
@@ -14,8 +14,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -36,7 +34,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::unique_ptr<cuda_registrar> make_registrar(std::vector<std::string> runtimes, std::string driver) {
+std::unique_ptr<cuda_registrar> make_registrar(std::vector<std::string> runtimes,
+                                               std::string driver) {
   cuda_search search;
   search.in_process = false;
   search.runtime_names = std::move(runtimes);
@@ -54,8 +53,10 @@ int call_runtime(const char* name, Arguments... arguments) {
 // Pages of our own, given back at the end.
 class pages {
  public:
-  explicit pages(std::size_t count) : size_bytes_{count * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))} {
-    void* mapped = ::mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  explicit pages(std::size_t count)
+      : size_bytes_{count * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))} {
+    void* mapped =
+        ::mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     data_ = static_cast<std::byte*>(mapped);
   }
   pages(const pages&) = delete;
@@ -84,14 +85,19 @@ class CudaRegistrar : public testing::TestWithParam<registrar_route> {
 
   bool is_runtime() const { return GetParam() == registrar_route::runtime; }
   std::unique_ptr<cuda_registrar> fresh() const {
-    return is_runtime() ? make_registrar({FAKE_CUDART}, FAKE_LIBCUDA) : make_registrar({}, FAKE_LIBCUDA);
+    return is_runtime() ? make_registrar({FAKE_CUDART}, FAKE_LIBCUDA)
+                        : make_registrar({}, FAKE_LIBCUDA);
   }
   const char* name_of(const char* runtime_name, const char* driver_name) const {
     return is_runtime() ? runtime_name : driver_name;
   }
   const char* register_name() const { return name_of("cudaHostRegister", "cuMemHostRegister_v2"); }
-  const char* unregister_name() const { return name_of("cudaHostUnregister", "cuMemHostUnregister"); }
-  const char* pointer_name() const { return name_of("cudaHostGetDevicePointer", "cuMemHostGetDevicePointer_v2"); }
+  const char* unregister_name() const {
+    return name_of("cudaHostUnregister", "cuMemHostUnregister");
+  }
+  const char* pointer_name() const {
+    return name_of("cudaHostGetDevicePointer", "cuMemHostGetDevicePointer_v2");
+  }
   boost::system::error_code cuda_error(int value) const {
     return is_runtime() ? runtime_error(value) : driver_error(value);
   }
@@ -101,13 +107,16 @@ class CudaRegistrar : public testing::TestWithParam<registrar_route> {
     void** out = device_pointer == nullptr ? &ignored : device_pointer;
     return registrar_->register_range(device, memory_.data(), memory_.size_bytes(), out);
   }
-  unregister_result remove(int device) { return registrar_->unregister_range(device, memory_.data()); }
+  unregister_result remove(int device) {
+    return registrar_->unregister_range(device, memory_.data());
+  }
 
   pages memory_{16};
   std::unique_ptr<cuda_registrar> registrar_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Routes, CudaRegistrar, testing::Values(registrar_route::runtime, registrar_route::driver),
+INSTANTIATE_TEST_SUITE_P(Routes, CudaRegistrar,
+                         testing::Values(registrar_route::runtime, registrar_route::driver),
                          [](const auto& route) {
                            return route.param == registrar_route::runtime ? "Runtime" : "Driver";
                          });
@@ -175,7 +184,8 @@ TEST_P(CudaRegistrar, RegistersPortableAndMappedAndUndoesExactly) {
 TEST_P(CudaRegistrar, MakesAContextOnTheTargetDeviceAlone) {
   ASSERT_FALSE(add(1).failed());
   EXPECT_EQ(fake_cuda_contexts_made(1), 1U);
-  // Dropped on a thread that has never used CUDA: its current device is 0, which must stay without a context.
+  // Dropped on a thread that has never used CUDA: its current device is 0, which must stay without
+  // a context.
   std::thread([&] { EXPECT_EQ(remove(1).outcome, unregister_outcome::unregistered); }).join();
   EXPECT_EQ(remove(1).error, cuda_error(713));
   EXPECT_EQ(fake_cuda_contexts_made(0), 0U);
@@ -209,7 +219,8 @@ TEST_P(CudaRegistrar, ConsumesOnlyItsOwnError) {
   EXPECT_EQ(fake_cuda_last_error(), 713);
 }
 
-// From the first call on, a fresh registrar each time, on the device that is current and on another one.
+// From the first call on, a fresh registrar each time, on the device that is current and on another
+// one.
 TEST_P(CudaRegistrar, WhicheverCallFailsNothingIsLeftRegisteredAndNothingPending) {
   for (const int device : {0, 1}) {
     bool has_failed = true;
@@ -223,7 +234,8 @@ TEST_P(CudaRegistrar, WhicheverCallFailsNothingIsLeftRegisteredAndNothingPending
       has_failed = fake_cuda_count(nullptr) >= nth;
       fake_cuda_clear_failures();
       EXPECT_EQ(fake_cuda_last_error(), 0);
-      EXPECT_EQ(registered_count(), error.failed() ? 0U : 1U) << "call " << nth << ": " << error.message();
+      EXPECT_EQ(registered_count(), error.failed() ? 0U : 1U)
+          << "call " << nth << ": " << error.message();
       if (error.failed()) {
         EXPECT_EQ(device_pointer, memory_.data() + 1);
       } else {
@@ -290,7 +302,8 @@ TEST_P(CudaRegistrar, DriverThatIsGoneIsNoFailure) {
 
 TEST_P(CudaRegistrar, RangeIsReleasedAfterTheDriversExitHandler) {
   const std::string folder = FAKE_CUDA_FOLDER;
-  // With an older driver the fake runtime steps aside. A toolkit's own, where there is one, is never asked.
+  // With an older driver the fake runtime steps aside. A toolkit's own, where there is one, is
+  // never asked.
   const std::string driver_version = is_runtime() ? "13000" : "12000";
   const auto said = run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime:" + folder + "/driver'" +
                                      " NUMAPOOL_FAKE_CUDA_DRIVER_VERSION=" + driver_version,
@@ -298,7 +311,9 @@ TEST_P(CudaRegistrar, RangeIsReleasedAfterTheDriversExitHandler) {
   EXPECT_EQ(said.status, 0) << said.text;
   EXPECT_EQ(said.value("registered"), "1") << said.text;
   EXPECT_EQ(said.value("route"), std::to_string(static_cast<int>(GetParam()))) << said.text;
-  EXPECT_EQ(said.value("outcome"), std::to_string(static_cast<int>(unregister_outcome::driver_gone))) << said.text;
+  EXPECT_EQ(said.value("outcome"),
+            std::to_string(static_cast<int>(unregister_outcome::driver_gone)))
+      << said.text;
 }
 
 TEST_P(CudaRegistrar, ForkedChildIsToldThatCudaIsNotItsOwn) {
@@ -327,11 +342,14 @@ TEST_P(CudaRegistrar, EightThreadsRegisterAtOnce) {
       const int device = static_cast<int>(i % 2);
       void* device_pointer = nullptr;
       const pages& mine = *ranges[i];
-      EXPECT_FALSE(registrar_->register_range(device, mine.data(), mine.size_bytes(), &device_pointer).failed());
+      EXPECT_FALSE(
+          registrar_->register_range(device, mine.data(), mine.size_bytes(), &device_pointer)
+              .failed());
       EXPECT_EQ(device_pointer, mine.data());
     });
   }
-  fake_cuda_wait_until_held(thread_count);  // all inside the driver's call: no lock of ours is held across it
+  fake_cuda_wait_until_held(
+      thread_count);  // all inside the driver's call: no lock of ours is held across it
   fake_cuda_release();
   for (std::thread& thread : threads) {
     thread.join();
@@ -374,13 +392,16 @@ TEST_F(CudaRegistrarRoute, DriverKeepsTheContextAsLongAsRangesAreRegistered) {
   const auto registrar = make_registrar({}, FAKE_LIBCUDA);
   void* pointer = nullptr;
   ASSERT_FALSE(registrar->register_range(1, first_.data(), first_.size_bytes(), &pointer).failed());
-  ASSERT_FALSE(registrar->register_range(1, second_.data(), second_.size_bytes(), &pointer).failed());
+  ASSERT_FALSE(
+      registrar->register_range(1, second_.data(), second_.size_bytes(), &pointer).failed());
   EXPECT_EQ(fake_cuda_context_references(1), 2U);
-  EXPECT_EQ(registrar->unregister_range(1, first_.data()).outcome, unregister_outcome::unregistered);
+  EXPECT_EQ(registrar->unregister_range(1, first_.data()).outcome,
+            unregister_outcome::unregistered);
   EXPECT_EQ(fake_cuda_context_references(1), 1U);
   EXPECT_EQ(registrar->unregister_range(1, first_.data()).outcome, unregister_outcome::failed);
   EXPECT_EQ(fake_cuda_context_references(1), 1U);
-  EXPECT_EQ(registrar->unregister_range(1, second_.data()).outcome, unregister_outcome::unregistered);
+  EXPECT_EQ(registrar->unregister_range(1, second_.data()).outcome,
+            unregister_outcome::unregistered);
   EXPECT_EQ(fake_cuda_context_references(1), 0U);
   EXPECT_EQ(fake_cuda_contexts_made(1), 1U);
   EXPECT_EQ(fake_cuda_thread_context_depth(), 0U);
@@ -393,7 +414,8 @@ TEST_F(CudaRegistrarRoute, RuntimeKeepsAContextThatTheCallerMadeCurrent) {
   void* pointer = nullptr;
   ASSERT_FALSE(registrar->register_range(1, first_.data(), first_.size_bytes(), &pointer).failed());
   EXPECT_EQ(fake_cuda_count("cudaSetDevice"), before);
-  EXPECT_EQ(registrar->unregister_range(1, first_.data()).outcome, unregister_outcome::unregistered);
+  EXPECT_EQ(registrar->unregister_range(1, first_.data()).outcome,
+            unregister_outcome::unregistered);
 }
 
 TEST_F(CudaRegistrarRoute, RuntimeWithoutADriverIsNoRoute) {
@@ -414,7 +436,8 @@ TEST_F(CudaRegistrarRoute, RuntimeThatIsTooNewLeavesTheDriversOwnCall) {
   EXPECT_THAT(status.reason, HasSubstr("driver 12.4"));
   void* pointer = nullptr;
   EXPECT_FALSE(registrar->register_range(0, first_.data(), first_.size_bytes(), &pointer).failed());
-  EXPECT_EQ(registrar->unregister_range(0, first_.data()).outcome, unregister_outcome::unregistered);
+  EXPECT_EQ(registrar->unregister_range(0, first_.data()).outcome,
+            unregister_outcome::unregistered);
 }
 
 TEST_F(CudaRegistrarRoute, RouteThatWorkedOnceIsKept) {
@@ -429,111 +452,19 @@ TEST_F(CudaRegistrarRoute, RouteThatWorkedOnceIsKept) {
 }
 
 TEST_F(CudaRegistrarRoute, NothingThereIsSaidInOneSentence) {
-  const auto registrar = make_registrar({"/nonexistent/libcudart.so.13"}, "/nonexistent/libcuda.so.1");
+  const auto registrar =
+      make_registrar({"/nonexistent/libcudart.so.13"}, "/nonexistent/libcuda.so.1");
   const registrar_status status = registrar->probe();
   EXPECT_EQ(status.route, registrar_route::none);
   EXPECT_EQ(status.device_count, 0);
   EXPECT_EQ(status.error, make_error_code(boost::system::errc::not_supported));
   EXPECT_EQ(status.reason,
-            "no CUDA runtime (/nonexistent/libcudart.so.13: not found); no CUDA driver (/nonexistent/libcuda.so.1: not "
+            "no CUDA runtime (/nonexistent/libcudart.so.13: not found); no CUDA driver "
+            "(/nonexistent/libcuda.so.1: not "
             "found)");
   void* pointer = nullptr;
-  EXPECT_EQ(registrar->register_range(0, first_.data(), first_.size_bytes(), &pointer), status.error);
-}
-
-TEST_F(CudaRegistrarRoute, EnvironmentMakesTheFakesDevices) {
-  const std::string folder = FAKE_CUDA_FOLDER;
-  const auto said = run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_FAKE_CUDA_DEVICES='0000:3b:00.0@1'",
-                                 CUDA_SCENARIO, "probe");
-  EXPECT_EQ(said.value("route"), "1") << said.text;
-  EXPECT_EQ(said.value("devices"), "1");
-  const auto failing =
-      run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_FAKE_CUDA_FAIL='cudaGetDeviceCount:1:999'",
-                   CUDA_SCENARIO, "probe");
-  EXPECT_EQ(failing.value("error"), "999") << failing.text;
-}
-
-TEST_F(CudaRegistrarRoute, FakeReportsAtExitWhatItWasAsked) {
-  const std::string folder = FAKE_CUDA_FOLDER;
-  const std::string report = testing::TempDir() + "numapool-fake-cuda-" + std::to_string(::getpid());
-  const auto said = run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_FAKE_CUDA_REPORT='" + report + "'",
-                                 CUDA_SCENARIO, "release-at-exit");
-  std::ifstream stream{report};
-  const std::string text{std::istreambuf_iterator<char>{stream}, {}};
-  ::unlink(report.c_str());
-  EXPECT_EQ(said.status, 0) << said.text;
-  EXPECT_THAT(text, HasSubstr("count cudaHostRegister 1\n"));
-  EXPECT_THAT(text, HasSubstr("device 1 contexts_made 0 references 0\n"));
-  EXPECT_THAT(text, HasSubstr("registered 1\n"));  // the driver had gone before its owner did
-}
-
-TEST_F(CudaRegistrarRoute, DevicesAreNamedOnceSomebodyInitialisedTheDriver) {
-  const fake_cuda_device devices[] = {{"0008:01:00.0", 1}, {"0000:86:00.0", -1}};
-  fake_cuda_set_devices(devices, 2);
-  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
-  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);  // as an application beside us would
-  std::vector<initialized_device> found(5);
-  EXPECT_EQ(registrar->initialized_devices(found), driver_error(cuda_error_not_initialized));
-  EXPECT_EQ(found.size(), 5U);
-  EXPECT_EQ(fake_cuda_initialized(), 0);
-  int count = 0;
-  ASSERT_EQ(call_runtime("cudaGetDeviceCount", &count), 0);
-  ASSERT_FALSE(registrar->initialized_devices(found).failed());
-  ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0].pci_address, "0008:01:00.0");
-  EXPECT_EQ(found[0].host_node, 1);
-  EXPECT_EQ(found[1].host_node, -1);
-  EXPECT_EQ(fake_cuda_contexts_made(0) + fake_cuda_contexts_made(1), 0U);
-  EXPECT_EQ(fake_cuda_count("cuInit"), 0U);
-}
-
-TEST_F(CudaRegistrarRoute, ADriverBeforeTheQuestionNamesItsDevicesWithoutTheNode) {
-  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
-  ASSERT_EQ(registrar->probe().route, registrar_route::runtime);
-  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);
-  fake_cuda_fail_nth("cuDeviceGetAttribute", 0, cuda_error_invalid_value);
-  std::vector<initialized_device> found;
-  ASSERT_FALSE(registrar->initialized_devices(found).failed());
-  ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0].pci_address, "0000:3b:00.0");
-  EXPECT_EQ(found[0].host_node, -1);
-}
-
-TEST_F(CudaRegistrarRoute, AForkedChildFindsItsDriverUninitialised) {
-  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
-  ASSERT_EQ(registrar->probe().route, registrar_route::runtime);
-  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::vector<initialized_device> found;
-    ::_exit(registrar->initialized_devices(found) == driver_error(cuda_error_not_initialized) ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-}
-
-TEST_F(CudaRegistrarRoute, ADriverThatNobodyLoadedIsNotLoadedToBeAsked) {
-  const std::string folder = FAKE_CUDA_FOLDER;
-  const auto said = run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime:" + folder + "/driver'", CUDA_SCENARIO,
-                                 "initialized");
-  EXPECT_EQ(said.value("error"), std::to_string(static_cast<int>(boost::system::errc::not_supported))) << said.text;
-  EXPECT_EQ(said.value("driver_loaded"), "0");
-}
-
-TEST_F(CudaRegistrarRoute, NullRegistrarIsNotSupportedThroughout) {
-  null_registrar none;
-  const auto not_supported = make_error_code(boost::system::errc::not_supported);
-  EXPECT_EQ(none.probe().route, registrar_route::none);
-  std::string address;
-  std::vector<int> active;
-  int node = 0;
-  void* pointer = nullptr;
-  EXPECT_EQ(none.pci_address(0, address), not_supported);
-  EXPECT_EQ(none.host_node(0, node), not_supported);
-  EXPECT_EQ(none.active_devices(active), not_supported);
-  EXPECT_EQ(none.register_range(0, first_.data(), first_.size_bytes(), &pointer), not_supported);
-  EXPECT_EQ(none.unregister_range(0, first_.data()).outcome, unregister_outcome::failed);
+  EXPECT_EQ(registrar->register_range(0, first_.data(), first_.size_bytes(), &pointer),
+            status.error);
 }
 
 }  // namespace

@@ -46,15 +46,15 @@ int find(const char* loaded_before) {
   if (found.library == nullptr) {
     return 0;
   }
-  std::printf("path=%s\nsource=%d\nversion=%d\n", found.library->path.c_str(), static_cast<int>(found.library->source),
-              found.library->version);
+  std::printf("path=%s\nsource=%d\nversion=%d\n", found.library->path.c_str(),
+              static_cast<int>(found.library->source), found.library->version);
   return 0;
 }
 
 int probe() {
   const registrar_status status = process_registrar().probe();
-  std::printf("route=%d\ndevices=%d\nerror=%d\nreason=%s\n", static_cast<int>(status.route), status.device_count,
-              status.error.value(), status.reason.c_str());
+  std::printf("route=%d\ndevices=%d\nerror=%d\nreason=%s\n", static_cast<int>(status.route),
+              status.device_count, status.error.value(), status.reason.c_str());
   return 0;
 }
 
@@ -67,10 +67,12 @@ int initialized() {
 }
 
 int release_at_exit() {
-  void* address = ::mmap(nullptr, range_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address =
+      ::mmap(nullptr, range_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   void* device_pointer = nullptr;
   const auto error = process_registrar().register_range(0, address, range_bytes, &device_pointer);
-  std::printf("registered=%d\nroute=%d\n", error.failed() ? 0 : 1, static_cast<int>(process_registrar().probe().route));
+  std::printf("registered=%d\nroute=%d\n", error.failed() ? 0 : 1,
+              static_cast<int>(process_registrar().probe().route));
   held.address = address;
   return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs the scenario program in a fresh process and hands back what it printed. Threads: not for concurrent use with
-// setenv.
+// Runs the scenario program in a fresh process and hands back what it printed. Threads: not for
+// concurrent use with setenv.
 
 #include <cstdio>
 #include <cstdlib>

@@ -6,16 +6,16 @@
 
 #include "device/device_chain.hpp"
 
-#include "support/device_fakes.hpp"
-#include "support/text_files.hpp"
-#include "topology/topology_builder.hpp"
+#include <chrono>
+#include <memory>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <memory>
-#include <string>
+#include "support/device_fakes.hpp"
+#include "support/text_files.hpp"
+#include "topology/topology_builder.hpp"
 
 namespace numapool::device {
 namespace {

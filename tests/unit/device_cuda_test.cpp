@@ -4,17 +4,17 @@
 // child forked afterwards can use it; where CUDA is initialised, its own word is taken.
 // Method: the public functions of this process beside the fake CUDA libraries, which count.
 
-#include "fake_cuda_control.h"
-
-#include <numapool/device.hpp>
-#include <numapool/topology.hpp>
-#include <numapool/worker_pool.hpp>
-
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+
+#include <numapool/device.hpp>
+#include <numapool/topology.hpp>
+#include <numapool/worker_pool.hpp>
+
+#include "fake_cuda_control.h"
 
 namespace numapool {
 namespace {

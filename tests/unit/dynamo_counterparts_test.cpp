@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: whoever comes from dynamo's `numa` module finds each of its functions here, with the same laws. Method: one
-// test for each of the original's own (mod.rs, topology.rs), called as it is named there; what differs says why.
+// Goal: whoever comes from dynamo's `numa` module finds each of its functions here, with the same
+// laws. Method: one test for each of the original's own (mod.rs, topology.rs), called as it is
+// named there; what differs says why.
 
 #include <string>
 #include <unordered_map>
@@ -89,7 +90,8 @@ TEST(DynamoTopology, ParseCpulistSortsAndDropsDoubles) {
   EXPECT_EQ(cpu_set::parse_list("8-9,0-1,1,8").to_list(), "0-1,8-9");
 }
 
-// An error in the era of the seed; an empty list since the original's #9046, as for a node of memory alone.
+// An error in the era of the seed; an empty list since the original's #9046, as for a node of
+// memory alone.
 TEST(DynamoTopology, ParseCpulistEmpty) {
   EXPECT_TRUE(cpu_set::parse_list("").empty());
   EXPECT_TRUE(cpu_set::parse_list("\n").empty());
@@ -132,7 +134,8 @@ TEST(DynamoTopology, NumNodes) {
   EXPECT_EQ(topology::read({.root = machines + "/gh200"}).node_count(), 9U);
 }
 
-// The original counts nodes of memory alone, so that a GH200 is not single-node there; for CPU placement it is.
+// The original counts nodes of memory alone, so that a GH200 is not single-node there; for CPU
+// placement it is.
 TEST(DynamoTopology, IsSingleNode) {
   EXPECT_FALSE(topology::read({.root = machines + "/two-sockets-smt"}).is_single_node());
   EXPECT_TRUE(topology::read({.root = machines + "/no-nodes"}).is_single_node());

@@ -5,17 +5,16 @@
 // private cuda_device_id_to_nvidia_smi_id is dynamo_nvidia_smi_id, and has its column in
 // visible_devices_test too.
 
-#include "device/dynamo_compat.hpp"
-
-#include "support/device_fakes.hpp"
-
-#include <numapool/device.hpp>
+#include <cstdlib>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <string>
+#include <numapool/device.hpp>
+
+#include "device/dynamo_compat.hpp"
+#include "support/device_fakes.hpp"
 
 namespace numapool::device {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: the gate is exactly the original's, and its successor wins. Method: one variable at a time, and both.
+// Goal: the gate is exactly the original's, and its successor wins. Method: one variable at a time,
+// and both.
 
 #include <cstdlib>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: every error has a name and a sentence of its own, and compares with the standard's where one exists.
+// Goal: every error has a name and a sentence of its own, and compares with the standard's where
+// one exists.
 
 #include <set>
 #include <string>
@@ -56,8 +57,8 @@ TEST(Error, OtherNumbersAreUnknown) {
 
 TEST(Error, ComparesWithTheStandardsWhereThatIsObvious) {
   namespace standard = boost::system::errc;
-  for (errc code : {errc::out_of_memory, errc::out_of_node_memory, errc::cgroup_memory_limit, errc::no_huge_pages,
-                    errc::memlock_limit}) {
+  for (errc code : {errc::out_of_memory, errc::out_of_node_memory, errc::cgroup_memory_limit,
+                    errc::no_huge_pages, errc::memlock_limit}) {
     EXPECT_EQ(make_error_code(code), standard::not_enough_memory) << name(code);
   }
   EXPECT_EQ(make_error_code(errc::timed_out), standard::timed_out);
@@ -77,7 +78,8 @@ TEST(Error, ConvertsByItsEnumeration) {
 
 TEST(Error, ThrownCarriesEverything) {
   try {
-    throw error({errc::out_of_node_memory, operation::admit, node_id(3), 4096, {}, "node 3 is full"});
+    throw error(
+        {errc::out_of_node_memory, operation::admit, node_id(3), 4096, {}, "node 3 is full"});
   } catch (const boost::system::system_error& caught) {
     EXPECT_EQ(caught.code(), errc::out_of_node_memory);
     EXPECT_STREQ(caught.what(), "node 3 is full");

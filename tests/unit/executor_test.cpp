@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a node's executor is an Asio executor like any other: post, dispatch, defer, strands and timers work over it, equal
-// means the same workers, and a small function costs no heap allocation.
+// Goal: a node's executor is an Asio executor like any other: post, dispatch, defer, strands and
+// timers work over it, equal means the same workers, and a small function costs no heap allocation.
 // Method: pools over simulated machines; a counting operator new for the costs.
 
 #include <array>
@@ -23,7 +23,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/pool_helpers.hpp"
+#include "support/pool_fixture.hpp"
 
 namespace {
 
@@ -40,8 +40,12 @@ thread_local std::size_t allocations = 0;
   }
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void* made) noexcept { std::free(made); }
-[[gnu::noinline]] void operator delete(void* made, std::size_t) noexcept { std::free(made); }
+[[gnu::noinline]] void operator delete(void* made) noexcept {
+  std::free(made);
+}
+[[gnu::noinline]] void operator delete(void* made, std::size_t) noexcept {
+  std::free(made);
+}
 
 namespace numapool {
 namespace {
@@ -55,7 +59,8 @@ using test::one_worker;
 constexpr node_id node_0(0);
 constexpr node_id node_1(1);
 
-static_assert(asio::is_executor<node_executor>::value || asio::execution::is_executor<node_executor>::value);
+static_assert(asio::is_executor<node_executor>::value ||
+              asio::execution::is_executor<node_executor>::value);
 static_assert(asio::execution::can_execute<node_executor, void (*)()>::value);
 static_assert(std::is_nothrow_copy_constructible_v<node_executor>);
 
@@ -80,7 +85,8 @@ TEST(Executor, IsEqualWhenItNamesTheSameWorkersAndMayBlockAlike) {
   EXPECT_EQ(one, asio::require(possibly, asio::execution::blocking.never));
   EXPECT_EQ(asio::query(one, asio::execution::blocking), asio::execution::blocking.never);
   EXPECT_EQ(asio::query(possibly, asio::execution::blocking), asio::execution::blocking.possibly);
-  EXPECT_EQ(&asio::query(one, asio::execution::context), &asio::query(pool->executor(node_1), asio::execution::context));
+  EXPECT_EQ(&asio::query(one, asio::execution::context),
+            &asio::query(pool->executor(node_1), asio::execution::context));
 }
 
 // Asio's dispatch() leaves `blocking` as the executor has it, and this one's default is never.
@@ -95,7 +101,8 @@ TEST(Executor, RunsInsideTheCallOnAWorkerOnlyWhereItMayBlock) {
     asio::post(executor, [&] { order.push_back(3); });
     asio::defer(executor, [&] { order.push_back(4); });
     asio::dispatch(executor, [&] { order.push_back(5); });
-    asio::dispatch(asio::require(executor, asio::execution::blocking.possibly), [&] { order.push_back(1); });
+    asio::dispatch(asio::require(executor, asio::execution::blocking.possibly),
+                   [&] { order.push_back(1); });
     order.push_back(2);
   });
   pool->drain();
@@ -107,7 +114,9 @@ TEST(Executor, QueuesADispatchFromElsewhere) {
   const auto pool = machine.make_pool();
   const auto other = pool->executor(node_1);
   std::promise<node_id> where;
-  pool->submit(node_0, [&] { asio::dispatch(other, [&] { where.set_value(machine.threads().current_node()); }); });
+  pool->submit(node_0, [&] {
+    asio::dispatch(other, [&] { where.set_value(machine.threads().current_node()); });
+  });
   EXPECT_EQ(where.get_future().get(), node_1);
 }
 

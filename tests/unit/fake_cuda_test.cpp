@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: the fake CUDA libraries keep the rules of the real ones, so that what is proven on them is worth something.
-// Method: both fakes are linked in and called directly; the state behind them is looked at through its control
-// functions.
+// Goal: the fake CUDA libraries keep the rules of the real ones, so that what is proven on them is
+// worth something.
+// Method: both fakes are linked in and called directly; the state behind them is looked at through
+// its control functions.
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -56,8 +57,8 @@ class FakeCuda : public testing::Test {
  protected:
   void SetUp() override {
     fake_cuda_reset();
-    memory_ =
-        static_cast<std::byte*>(::mmap(nullptr, 8 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    memory_ = static_cast<std::byte*>(
+        ::mmap(nullptr, 8 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(static_cast<void*>(memory_), MAP_FAILED);
   }
   void TearDown() override {
@@ -290,7 +291,8 @@ TEST_F(FakeCuda, DelayGrowsWithTheBytesRegistered) {
   };
   constexpr std::uint64_t ps_per_byte = 1'000'000;  // 4 ms a page of 4 KiB
   fake_cuda_set_delay(0, ps_per_byte, 1);
-  const auto taken = taken_by([&] { EXPECT_EQ(cudaHostRegister(memory_, 2 * page_, portable_mapped), 0); });
+  const auto taken =
+      taken_by([&] { EXPECT_EQ(cudaHostRegister(memory_, 2 * page_, portable_mapped), 0); });
   EXPECT_GE(taken, std::chrono::nanoseconds{2 * page_ * ps_per_byte / 1000});
 }
 
@@ -299,7 +301,8 @@ TEST_F(FakeCuda, DevicePointerNeedNotBeTheHosts) {
   ASSERT_EQ(cudaHostRegister(memory_, page_, portable_mapped), 0);
   void* pointer = nullptr;
   ASSERT_EQ(cudaHostGetDevicePointer(&pointer, memory_, 0), 0);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer), reinterpret_cast<std::uintptr_t>(memory_) + 0x1000000);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer),
+            reinterpret_cast<std::uintptr_t>(memory_) + 0x1000000);
   EXPECT_EQ(cudaHostGetDevicePointer(&pointer, memory_ + page_, 0), 1);
 }
 

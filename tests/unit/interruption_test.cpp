@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: cancellation and deadlines are seen before the start and between pieces, undo everything, and do nothing else.
-// Method: pools over simulated machines whose memory calls back at each piece, so that a test acts exactly there.
+// Goal: cancellation and deadlines are seen before the start and between pieces, undo everything,
+// and do nothing else.
+// Method: pools over simulated machines whose memory calls back at each piece, so that a test acts
+// exactly there.
 
 #include <atomic>
 #include <chrono>
@@ -13,7 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/pool_helpers.hpp"
+#include "support/pool_fixture.hpp"
 
 namespace numapool {
 namespace {
@@ -41,9 +43,11 @@ struct delivery {
 class one_allocation {
  public:
   void start(worker_pool& pool, const request& what) {
-    pool.async_allocate(what, asio::bind_cancellation_slot(signal.slot(), [this](const error_code& error, buffer made) {
-      delivered_.set_value({error, made.why(), static_cast<bool>(made)});
-    }));
+    pool.async_allocate(
+        what,
+        asio::bind_cancellation_slot(signal.slot(), [this](const error_code& error, buffer made) {
+          delivered_.set_value({error, made.why(), static_cast<bool>(made)});
+        }));
   }
   delivery wait() { return delivered_.get_future().get(); }
   asio::cancellation_signal signal;
@@ -54,7 +58,8 @@ class one_allocation {
 
 // Spins: the deadline is the clock's, and nothing but the clock can make it pass.
 void let_pass(std::chrono::milliseconds time) {
-  for (const auto until = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() <= until;) {
+  for (const auto until = std::chrono::steady_clock::now() + time;
+       std::chrono::steady_clock::now() <= until;) {
     std::this_thread::yield();
   }
 }
@@ -147,7 +152,8 @@ TEST(Timeout, IsLookedAtAfterTheLastPieceToo) {
   error_code error;
   static_cast<void>(pool->allocate(what, error));
   EXPECT_EQ(error, errc::timed_out);
-  EXPECT_EQ(machine.faults().count(seam_call::register_range), 0U) << "the longest step is not begun";
+  EXPECT_EQ(machine.faults().count(seam_call::register_range), 0U)
+      << "the longest step is not begun";
 }
 
 TEST(Timeout, CountsFromTheStartOfWorkAndNotOfWaiting) {
@@ -167,7 +173,8 @@ TEST(Timeout, CountsFromTheStartOfWorkAndNotOfWaiting) {
 TEST(Timeout, OfTheLongestTimeThereIsNeverPasses) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool();
-  for (const auto longest : {std::chrono::milliseconds::max(), std::chrono::milliseconds(INT64_MAX / 1'000'000)}) {
+  for (const auto longest :
+       {std::chrono::milliseconds::max(), std::chrono::milliseconds(INT64_MAX / 1'000'000)}) {
     request what = ask(node_0, 4096);
     what.timeout = longest;
     error_code error;

@@ -3,20 +3,20 @@
 // Goal: a device is found by each spelling that people and launchers use, and a text that names
 // none or several is refused with a sentence that helps. Method: a machine of two GPUs in memory.
 
-#include "device/device_chain.hpp"
-#include "support/device_fakes.hpp"
-#include "support/text_files.hpp"
-#include "topology/topology_builder.hpp"
+#include <cstdlib>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <numapool/device.hpp>
 #include <numapool/environment.hpp>
 #include <numapool/error.hpp>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
+#include "device/device_chain.hpp"
+#include "support/device_fakes.hpp"
+#include "support/text_files.hpp"
+#include "topology/topology_builder.hpp"
 
 namespace numapool::device {
 namespace {

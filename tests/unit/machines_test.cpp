@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: machines that others recorded read as an independent program (hwloc, whose summaries lie beside them) reads
-// them. Method: unpack each recording, and compare fact by fact. Where hwloc and the kernel differ by intent, the
-// kernel's own file is the witness: hwloc gives a node without CPUs those of its initiators.
-// The recordings are not part of this repository; NUMAPOOL_MACHINES_DIR says where they are.
+// Goal: machines that others recorded read as an independent program (hwloc, whose summaries lie
+// beside them) reads them. Method: unpack each recording, and compare fact by fact. Where hwloc and
+// the kernel differ by intent, the kernel's own file is the witness: hwloc gives a node without
+// CPUs those of its initiators. The recordings are not part of this repository;
+// NUMAPOOL_MACHINES_DIR says where they are.
 
 #include <cstdlib>
 #include <filesystem>
@@ -58,7 +59,8 @@ void read_summary_line(const std::string& line, summary& view) {
   } else if (word == "allowed_nodeset") {
     fields >> view.allowed_nodes;
   } else if (word == "node") {
-    summary_node& node = view.nodes[static_cast<std::uint32_t>(std::stoul(value_after(line, "os=")))];
+    summary_node& node =
+        view.nodes[static_cast<std::uint32_t>(std::stoul(value_after(line, "os=")))];
     node.cpus = value_after(line, "cpus=");
     node.memory_kib = std::stoull(value_after(line, "mem_kib="));
     node.gpu = value_after(line, "pci=");
@@ -103,20 +105,23 @@ class Recorded : public testing::TestWithParam<recording> {
                    << " is not here; NUMAPOOL_MACHINES_DIR says where the recordings are.";
     }
     // Without the thousands of files on memory blocks and devices, which nobody looks at here.
-    const std::string command = "tar -xjf '" + tarball + "' -C '" + unpacked_.path() +
-                                "' --exclude='memory[0-9]*' --exclude='pci[0-9]*' --exclude='sys/class'" +
-                                " --exclude='topology' --exclude='cache' --exclude='cpuidle' --exclude='cpufreq'";
+    const std::string command =
+        "tar -xjf '" + tarball + "' -C '" + unpacked_.path() +
+        "' --exclude='memory[0-9]*' --exclude='pci[0-9]*' --exclude='sys/class'" +
+        " --exclude='topology' --exclude='cache' --exclude='cpuidle' --exclude='cpufreq'";
     ASSERT_EQ(std::system(command.c_str()), 0) << command << " (tar needs bzip2)";
     for (const auto& entry : filesystem::directory_iterator(unpacked_.path())) {
       root_ = entry.path().string();
     }
-    summary_ = read_summary(folder + "/" + GetParam().name + ".hwloc-summary.txt", GetParam().section);
+    summary_ =
+        read_summary(folder + "/" + GetParam().name + ".hwloc-summary.txt", GetParam().section);
     ASSERT_FALSE(summary_.nodes.empty());
   }
 
   /// The kernel's cpulist, cut to the CPUs that are online.
   [[nodiscard]] std::optional<cpu_set> kernel_cpus(node_id node) const {
-    std::ifstream file(root_ + "/sys/devices/system/node/node" + std::to_string(node.value()) + "/cpulist");
+    std::ifstream file(root_ + "/sys/devices/system/node/node" + std::to_string(node.value()) +
+                       "/cpulist");
     std::ifstream online(root_ + "/sys/devices/system/cpu/online");
     std::string list;
     std::string online_list;
@@ -183,13 +188,16 @@ std::string name_of(const testing::TestParamInfo<recording>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, SameAsHwloc,
-                         testing::Values(recording{"20s390-2g6s4c"}, recording{"32amd64-4s2n4c-cgroup2"},
-                                         recording{"40intel64-2g2n4c+pcilocality"}, recording{"48amd64-4pa2n6c-sparse"},
+                         testing::Values(recording{"20s390-2g6s4c"},
+                                         recording{"32amd64-4s2n4c-cgroup2"},
+                                         recording{"40intel64-2g2n4c+pcilocality"},
+                                         recording{"48amd64-4pa2n6c-sparse"},
                                          recording{"nvidiagpunumanodes", "keep-nvidia-gpu-nodes"},
                                          recording{"offline-cpu0-node0"}),
                          name_of);
 
-// hwloc folds eight nodes that all claim the same CPUs into one; we keep what the firmware says, and say so.
+// hwloc folds eight nodes that all claim the same CPUs into one; we keep what the firmware says,
+// and say so.
 class BuggyNuma : public Recorded {};
 
 TEST_P(BuggyNuma, StaysAsReportedWithAWarning) {
@@ -209,7 +217,8 @@ TEST_P(BuggyNuma, StaysAsReportedWithAWarning) {
   expect_saved_reads_back(machine, root_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Machines, BuggyNuma, testing::Values(recording{"8em64t-2s2ca2c-buggynuma"}), name_of);
+INSTANTIATE_TEST_SUITE_P(Machines, BuggyNuma,
+                         testing::Values(recording{"8em64t-2s2ca2c-buggynuma"}), name_of);
 
 }  // namespace
 }  // namespace numapool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: ids are names, not numbers to count with; sets of them hold any id at every width. Method: the ids on both
-// sides of each word, and random sets against std::set.
+// Goal: ids are names, not numbers to count with; sets of them hold any id at every width. Method:
+// the ids on both sides of each word, and random sets against std::set.
 
 #include <cstdint>
 #include <iostream>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a node's workers start together and pinned, run what is queued in order, share large works fairly, and end.
+// Goal: a node's workers start together and pinned, run what is queued in order, share large works
+// fairly, and end.
 // Method: node_workers alone on a simulated machine; latches, so that no test depends on time.
 
 #include "pool/node_workers.hpp"
@@ -13,8 +14,8 @@
 #include <functional>
 #include <latch>
 #include <memory>
-#include <thread>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -38,8 +39,10 @@ class running_workers {
  public:
   running_workers(fake_machine& machine, unsigned wanted, node_id node = node_id(1))
       : workers_(machine.platform(), context_,
-                 {node, node.is_unknown() ? cpu_set() : machine.nodes()->find(node)->usable_cpus, wanted,
-                  [this](const std::string& line) { lines.push_back(line); }}) {}
+                 {node, node.is_unknown() ? cpu_set() : machine.nodes()->find(node)->usable_cpus,
+                  wanted, [this](const std::string& line) {
+                    lines.push_back(line);
+                  }}) {}
   ~running_workers() { end(); }
   running_workers(const running_workers&) = delete;
   running_workers& operator=(const running_workers&) = delete;
@@ -55,7 +58,8 @@ class running_workers {
     workers_.add_to(now);
     return now;
   }
-  /// Returns when every worker runs a function at once: all of them have started and checked their masks.
+  /// Returns when every worker runs a function at once: all of them have started and checked their
+  /// masks.
   void meet(std::ptrdiff_t count) {
     std::latch all(count);
     std::latch gone(count);
@@ -92,7 +96,8 @@ TEST(NodeWorkers, StartAllTogetherNamedAndPinned) {
   EXPECT_EQ(workers.stats().workers, 3U);
   EXPECT_EQ(workers.stats().workers_pinned, 3U);
   EXPECT_TRUE(workers->all_pinned());
-  EXPECT_EQ(machine.threads().default_policy_calls(), 3U) << "an inherited policy would outweigh first touch";
+  EXPECT_EQ(machine.threads().default_policy_calls(), 3U)
+      << "an inherited policy would outweigh first touch";
   ASSERT_FALSE(workers->start());
   EXPECT_EQ(machine.threads().live(), 3U) << "starting again starts nothing";
 }
@@ -236,7 +241,8 @@ TEST(NodeWorkers, DropFunctionsThatAreTooLargeToBeStoredInsideWithTheirMemory) {
 
 class recorded_work : public piecewise_work {
  public:
-  recorded_work(std::string name, std::vector<std::string>& order) : name_(std::move(name)), order_(order) {}
+  recorded_work(std::string name, std::vector<std::string>& order)
+      : name_(std::move(name)), order_(order) {}
   bool run_piece(std::size_t piece) noexcept override {
     order_.push_back(name_ + std::to_string(piece));
     return !on_piece || on_piece(piece);
@@ -290,7 +296,9 @@ TEST(Pieces, AreLeftWhereOneSaysSo) {
   ASSERT_FALSE(workers->start());
   std::vector<std::string> order;
   recorded_work work("a", order);
-  work.on_piece = [](std::size_t piece) { return piece != 1; };
+  work.on_piece = [](std::size_t piece) {
+    return piece != 1;
+  };
   enqueue_function(*workers, [&] { workers->share(work, 1000); });
   workers->wait_idle();
   EXPECT_THAT(order, ElementsAre("a0", "a1", "a."));
@@ -325,7 +333,9 @@ TEST(Pieces, OfALargeWorkAreNotStarvedByAStreamOfSmallOnes) {
   bool large_ended = false;
   std::size_t smalls = 0;
   constexpr std::size_t too_many = 100'000;
-  large.on_finished = [&] { large_ended = true; };
+  large.on_finished = [&] {
+    large_ended = true;
+  };
   // As soon as one small work has ended the next is there, so that there is always one.
   small.on_finished = [&] {
     if (!large_ended && ++smalls < too_many) {
@@ -383,8 +393,9 @@ TEST(Pieces, ThatRunWhenTheWorkersAreStoppedAreRunToTheirEnd) {
   EXPECT_THAT(order, ElementsAre("a0", "a1", "a2", "a."));
 }
 
-// The workers that have nothing to do while the last piece runs must hear of its end. Nothing shows from outside whether
-// they went back to sleep before it, so they are given a millisecond, and several tries; a hang is the failure.
+// The workers that have nothing to do while the last piece runs must hear of its end. Nothing shows
+// from outside whether they went back to sleep before it, so they are given a millisecond, and
+// several tries; a hang is the failure.
 TEST(Pieces, LetIdleWorkersEndWhenTheLastOfThemEndsAfterAStop) {
   fake_machine machine(machine_plan::two_nodes());
   using clock = std::chrono::steady_clock;

@@ -5,13 +5,13 @@
 
 #include "device/nvidia_smi.hpp"
 
-#include "support/device_fakes.hpp"
+#include <chrono>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <string>
+#include "support/device_fakes.hpp"
 
 namespace numapool::device {
 namespace {

@@ -10,14 +10,13 @@
 #include <numapool/device.hpp>
 #include <numapool/error.hpp>
 
-
 namespace numapool {
 namespace {
 
 TEST(PciAddress, SpellingsOfOneDeviceAreEqual) {
   const pci_address expected{0, 0x3b, 0, 0};
-  for (const char* text :
-       {"0000:3b:00.0", "00000000:3B:00.0", "3b:00.0", "3b:00", "0000:3b:00", " 0000:3B:00.0\n", "0:3b:0.0"}) {
+  for (const char* text : {"0000:3b:00.0", "00000000:3B:00.0", "3b:00.0", "3b:00", "0000:3b:00",
+                           " 0000:3B:00.0\n", "0:3b:0.0"}) {
     EXPECT_EQ(pci_address::parse(text), expected) << text;
   }
   EXPECT_EQ(pci_address::parse("00000009:01:1f.7"), (pci_address{9, 1, 31, 7}));
@@ -33,9 +32,9 @@ TEST(PciAddress, PrintsAsSysfsNamesItsFolders) {
 }
 
 TEST(PciAddress, RejectsOtherText) {
-  for (const char* text :
-       {"", "3b", "0000:3b:00.8", "0000:3b:20.0", "0000:100:00.0", "0:0:0:0.0", "000000000:3b:00.0", "0000:3b:00.",
-        "0000:3b:.0", ":3b:00.0", "0000:3g:00.0", "0000:3b:00.0.0", "GPU-1", "-1:00.0", "0000:3b:00 .0"}) {
+  for (const char* text : {"", "3b", "0000:3b:00.8", "0000:3b:20.0", "0000:100:00.0", "0:0:0:0.0",
+                           "000000000:3b:00.0", "0000:3b:00.", "0000:3b:.0", ":3b:00.0",
+                           "0000:3g:00.0", "0000:3b:00.0.0", "GPU-1", "-1:00.0", "0000:3b:00 .0"}) {
     boost::system::error_code error;
     EXPECT_EQ(pci_address::parse(text, error), pci_address{}) << text;
     EXPECT_EQ(error, errc::malformed_list) << text;

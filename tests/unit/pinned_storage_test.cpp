@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: the gate decides the way of pinned storage and nothing else; whichever way, the memory is pinned and the handle
-// says how it came.
+// Goal: the gate decides the way of pinned storage and nothing else; whichever way, the memory is
+// pinned and the handle says how it came.
 // Method: the front over simulated machines, with the environment set for each test.
-
-#include <numapool/pinned_storage.hpp>
 
 #include <cstdlib>
 
@@ -12,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <numapool/environment.hpp>
+#include <numapool/pinned_storage.hpp>
 
 #include "support/fake_machine.hpp"
 
@@ -84,7 +83,8 @@ TEST_F(PinnedStorage, GoesThePlainWayWhereTheNodeIsNotKnown) {
   const auto pool = machine.make_pool();
   open_gate();
   EXPECT_EQ(make_pinned_storage(*pool, mib).route(), route::plain_node_unknown) << "no device";
-  EXPECT_EQ(make_pinned_storage(*pool, mib, 0).route(), route::plain_node_unknown) << "no CUDA to ask";
+  EXPECT_EQ(make_pinned_storage(*pool, mib, 0).route(), route::plain_node_unknown)
+      << "no CUDA to ask";
 }
 
 TEST_F(PinnedStorage, GoesThePlainWayWhereNotEvenTheGuessIsUsable) {
@@ -97,7 +97,8 @@ TEST_F(PinnedStorage, GoesThePlainWayWhereNotEvenTheGuessIsUsable) {
   const buffer held = make_pinned_storage(*pool, mib, 1);
   EXPECT_EQ(held.route(), route::plain_node_unknown);
   EXPECT_EQ(held.pin().obtained, pin_kind::cuda);
-  EXPECT_EQ(make_pinned_storage(*pool, mib, 0).node_source(), node_source::heuristic) << "as dynamo guesses";
+  EXPECT_EQ(make_pinned_storage(*pool, mib, 0).node_source(), node_source::heuristic)
+      << "as dynamo guesses";
 }
 
 TEST_F(PinnedStorage, LocksOnThePlainWayWhereThereIsNoCuda) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: where pages are is told by whoever can tell it, in the stated order, and what nobody can tell is absent and not
-// made up; shares count base pages; a sample is 64 pages spread from the first to the last.
-// Method: measure_placement() on simulated memory whose pages are put where the test wants them; numa_maps texts.
+// Goal: where pages are is told by whoever can tell it, in the stated order, and what nobody can
+// tell is absent and not made up; shares count base pages; a sample is 64 pages spread from the
+// first to the last.
+// Method: measure_placement() on simulated memory whose pages are put where the test wants them;
+// numa_maps texts.
 
 #include "memory/placement.hpp"
 
@@ -28,7 +30,9 @@ using testing::IsEmpty;
 constexpr node_id node_0(0);
 constexpr node_id node_1(1);
 
-MATCHER_P2(On, node, pages, "") { return arg.node == node && arg.pages == static_cast<std::size_t>(pages); }
+MATCHER_P2(On, node, pages, "") {
+  return arg.node == node && arg.pages == static_cast<std::size_t>(pages);
+}
 
 // Resident base pages, all on node 0 unless a test moves them.
 class resident_pages {
@@ -43,7 +47,9 @@ class resident_pages {
 
   [[nodiscard]] platform::memory& memory() { return machine_.platform().memory; }
   [[nodiscard]] std::byte* page(std::size_t index) { return mapped_.data + index * 4096; }
-  void move(std::size_t first, std::size_t count, node_id to) { machine_.memory().migrate(page(first), count * 4096, to); }
+  void move(std::size_t first, std::size_t count, node_id to) {
+    machine_.memory().migrate(page(first), count * 4096, to);
+  }
   [[nodiscard]] measured_range range(node_id wanted, std::size_t page_size_bytes = 4096) const {
     return {mapped_.data, mapped_.size_bytes, page_size_bytes, wanted};
   }
@@ -91,7 +97,8 @@ TEST(Placement, SamplesAreSpreadEvenly) {
 
 TEST(Placement, SamplesAShortRangeWhole) {
   fake_machine machine(machine_plan::two_nodes());
-  for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{63}, std::size_t{64}}) {
+  for (const std::size_t count :
+       {std::size_t{1}, std::size_t{2}, std::size_t{63}, std::size_t{64}}) {
     resident_pages pages(machine, count);
     EXPECT_EQ(pages.measure(node_0, verify_policy::sample).pages_checked, count);
   }
@@ -113,7 +120,8 @@ TEST(Placement, CountsAHugePageAsItsBasePages) {
   resident_pages pages(machine, 4 * 512);
   pages.move(0, 512, node_1);
   const std::size_t before = machine.memory().queries();
-  const placement found = measure_placement(machine.platform(), pages.range(node_0, 2 * mib), verify_policy::full);
+  const placement found =
+      measure_placement(machine.platform(), pages.range(node_0, 2 * mib), verify_policy::full);
   EXPECT_EQ(machine.memory().queries() - before, 4U);
   EXPECT_EQ(found.pages_checked, 4U * 512);
   EXPECT_THAT(found.by_node, ElementsAre(On(node_0, 3 * 512), On(node_1, 512)));
@@ -124,8 +132,8 @@ TEST(Placement, NamesPagesThatAreNotResidentUnknown) {
   platform::mapping mapped;
   ASSERT_FALSE(machine.memory().map({16 * 4096, 4096, 0}, mapped));
   ASSERT_FALSE(machine.memory().touch(mapped.data, 4 * 4096, 4096));
-  const placement found =
-      measure_placement(machine.platform(), {mapped.data, mapped.size_bytes, 4096, node_0}, verify_policy::full);
+  const placement found = measure_placement(
+      machine.platform(), {mapped.data, mapped.size_bytes, 4096, node_0}, verify_policy::full);
   EXPECT_THAT(found.by_node, ElementsAre(On(node_0, 4), On(node_id::unknown, 12)));
   EXPECT_DOUBLE_EQ(found.share_on_node, 0.25);
   ASSERT_FALSE(machine.memory().unmap(mapped));
@@ -202,13 +210,16 @@ const char* const numa_maps =
     "7f0030000000 default file=/tmp/N5=7 anon=2 N3=2";
 
 TEST(NumaMaps, GivesThePagesOfTheMappingThatStartsThere) {
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0000000000, 4096), ElementsAre(On(node_0, 1000), On(node_1, 24)));
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0000000000, 4096),
+              ElementsAre(On(node_0, 1000), On(node_1, 24)));
   EXPECT_THAT(read_numa_maps(numa_maps, 0x400000, 4096), ElementsAre(On(node_1, 3)));
 }
 
 TEST(NumaMaps, CountsHugePagesInBasePages) {
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0010000000, 4096), ElementsAre(On(node_1, 1536), On(node_id(10), 512)));
-  EXPECT_THAT(read_numa_maps("1000 default N0=2 kernelpagesize_kB=64\n", 0x1000, 65536), ElementsAre(On(node_0, 2)));
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0010000000, 4096),
+              ElementsAre(On(node_1, 1536), On(node_id(10), 512)));
+  EXPECT_THAT(read_numa_maps("1000 default N0=2 kernelpagesize_kB=64\n", 0x1000, 65536),
+              ElementsAre(On(node_0, 2)));
 }
 
 TEST(NumaMaps, IsEmptyForAnAddressInsideAMappingOrBetweenTwo) {
@@ -223,7 +234,8 @@ TEST(NumaMaps, ReadsAMappingWithoutPagesAndALineWithoutItsEnd) {
 }
 
 TEST(NumaMaps, PassesOverWordsThatAreNoCounts) {
-  EXPECT_THAT(read_numa_maps("1000 default N0= N=3 Nx=4 N1=x =5 N2=99999999999999999999999 N0=1\n", 0x1000, 4096),
+  EXPECT_THAT(read_numa_maps("1000 default N0= N=3 Nx=4 N1=x =5 N2=99999999999999999999999 N0=1\n",
+                             0x1000, 4096),
               ElementsAre(On(node_0, 1)));
 }
 

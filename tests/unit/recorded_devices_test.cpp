@@ -3,18 +3,18 @@
 // Goal: on recorded machines the GPUs, their nodes with source, their slices of CPUs and their
 // neighbours are as they should be. Method: the public functions on tests/machines.
 
-#include "device/cpu_slices.hpp"
-#include "support/text_files.hpp"
-
-#include <numapool/device.hpp>
-#include <numapool/topology.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ostream>
-#include <string>
-#include <vector>
+#include <numapool/device.hpp>
+#include <numapool/topology.hpp>
+
+#include "device/cpu_slices.hpp"
+#include "support/text_files.hpp"
 
 namespace numapool {
 namespace {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: ranges that a driver takes, that share no page and cut no block; the right device; a half-done registration leaves
-// nothing, and what a driver does not take back is neither forgotten nor unmapped.
+// Goal: ranges that a driver takes, that share no page and cut no block; the right device; a
+// half-done registration leaves nothing, and what a driver does not take back is neither forgotten
+// nor unmapped.
 // Method: the pure arithmetic in tables, and register_all() on a simulated machine.
 
 #include "memory/registration.hpp"
@@ -31,14 +32,17 @@ TEST(RegistrationLimit, Is2GibOnTheKernelsThatFailLongerPins) {
     const char* release;
     std::size_t limit_bytes;
   } cases[] = {
-      {"6.1.0-18-amd64\n", 64 * gib},  {"6.10.14\n", 64 * gib}, {"6.11.0-19-generic\n", 2 * gib}, {"6.12.1\n", 2 * gib},
-      {"6.13.0-rc7\n", 2 * gib},       {"6.14.0\n", 64 * gib},  {"5.12.0\n", 64 * gib},           {"61.12.0\n", 64 * gib},
-      {"nonsense\n", 64 * gib},        {"6\n", 64 * gib},
+      {"6.1.0-18-amd64\n", 64 * gib},   {"6.10.14\n", 64 * gib},
+      {"6.11.0-19-generic\n", 2 * gib}, {"6.12.1\n", 2 * gib},
+      {"6.13.0-rc7\n", 2 * gib},        {"6.14.0\n", 64 * gib},
+      {"5.12.0\n", 64 * gib},           {"61.12.0\n", 64 * gib},
+      {"nonsense\n", 64 * gib},         {"6\n", 64 * gib},
   };
   fake_machine machine(machine_plan::one_node());
   for (const auto& given : cases) {
     machine.files().set("/proc/sys/kernel/osrelease", given.release);
-    EXPECT_EQ(registration_limit_bytes(machine.platform().files), given.limit_bytes) << given.release;
+    EXPECT_EQ(registration_limit_bytes(machine.platform().files), given.limit_bytes)
+        << given.release;
   }
   machine.files().remove("/proc/sys/kernel/osrelease");
   EXPECT_EQ(registration_limit_bytes(machine.platform().files), 64 * gib);
@@ -55,8 +59,10 @@ TEST(ChunkLength, IsTheWholeRangeUpToTheLimit) {
 TEST(ChunkLength, RoundsDownToPagesAndNeverToNothing) {
   EXPECT_EQ(chunk_length({10'000, 0, 4096, 64 * gib}, gib), 8192U);
   EXPECT_EQ(chunk_length({1, 0, 4096, 64 * gib}, gib), 4096U);
-  EXPECT_EQ(chunk_length({5 * mib, 0, 2 * mib, 64 * gib}, gib), 4 * mib) << "huge pages are not shared either";
-  EXPECT_EQ(chunk_length({100 * gib, 0, 4096, 64 * gib}, gib), 64 * gib) << "the limit holds for what is asked too";
+  EXPECT_EQ(chunk_length({5 * mib, 0, 2 * mib, 64 * gib}, gib), 4 * mib)
+      << "huge pages are not shared either";
+  EXPECT_EQ(chunk_length({100 * gib, 0, 4096, 64 * gib}, gib), 64 * gib)
+      << "the limit holds for what is asked too";
 }
 
 TEST(ChunkLength, IsWholeBlocksAndWholePages) {
@@ -69,12 +75,15 @@ TEST(ChunkLength, IsWholeBlocksAndWholePages) {
 
 TEST(ChunkLength, IsEmptyWhenABlockIsLongerThanARegistrationMayBe) {
   EXPECT_FALSE(chunk_length({0, 3 * gib, 4096, 2 * gib}, 8 * gib).has_value());
-  EXPECT_FALSE(chunk_length({mib, SIZE_MAX - 1, 4096, 64 * gib}, gib).has_value()) << "nor does it overflow";
-  EXPECT_FALSE(chunk_length({mib, 64 * gib - 1, 4096, 64 * gib}, gib).has_value()) << "its page multiple is longer";
+  EXPECT_FALSE(chunk_length({mib, SIZE_MAX - 1, 4096, 64 * gib}, gib).has_value())
+      << "nor does it overflow";
+  EXPECT_FALSE(chunk_length({mib, 64 * gib - 1, 4096, 64 * gib}, gib).has_value())
+      << "its page multiple is longer";
   EXPECT_EQ(chunk_length({0, 2 * gib, 4096, 2 * gib}, 8 * gib), 2 * gib);
 }
 
-// The law behind the table: over many strides, pages and sizes no block straddles two ranges and no page is shared.
+// The law behind the table: over many strides, pages and sizes no block straddles two ranges and no
+// page is shared.
 TEST(ChunkLength, NeverCutsABlockOrAPage) {
   for (std::size_t stride = 1; stride < 40'000; stride = stride * 3 / 2 + 7) {
     for (const std::size_t page : {std::size_t{4096}, std::size_t{65536}, 2 * mib}) {
@@ -83,7 +92,8 @@ TEST(ChunkLength, NeverCutsABlockOrAPage) {
         ASSERT_TRUE(length.has_value());
         EXPECT_EQ(*length % stride, 0U) << stride;
         EXPECT_EQ(*length % page, 0U) << stride;
-        EXPECT_TRUE(*length <= asked || *length == std::lcm(stride, page)) << stride << ' ' << asked;
+        EXPECT_TRUE(*length <= asked || *length == std::lcm(stride, page))
+            << stride << ' ' << asked;
       }
     }
   }
@@ -93,7 +103,8 @@ constexpr node_id node_0(0);
 constexpr node_id node_1(1);
 
 int choose(fake_machine& machine, node_id node) {
-  return choose_device(machine.platform(), *machine.nodes(), node, machine.registrar().probe().device_count);
+  return choose_device(machine.platform(), *machine.nodes(), node,
+                       machine.registrar().probe().device_count);
 }
 
 TEST(ChooseDevice, TakesTheNodesOwnWhereNothingHasAContextYet) {
@@ -161,7 +172,8 @@ TEST(RegisterAll, CoversTheRangeWithoutGapOrOverlap) {
     std::size_t offset = 0;
     for (const registration& made : range.state.registrations) {
       EXPECT_EQ(made.offset_bytes, offset);
-      EXPECT_EQ(made.device_pointer, range.state.mapped.data + offset + test::fake_registrar::device_pointer_offset);
+      EXPECT_EQ(made.device_pointer,
+                range.state.mapped.data + offset + test::fake_registrar::device_pointer_offset);
       offset += made.size_bytes;
     }
     EXPECT_EQ(offset, 10 * mib);

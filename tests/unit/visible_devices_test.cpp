@@ -8,16 +8,16 @@
 
 #include "device/visible_devices.hpp"
 
-#include "device/dynamo_compat.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cctype>
 #include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "device/dynamo_compat.hpp"
 
 namespace numapool::device {
 namespace {

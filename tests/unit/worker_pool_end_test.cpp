@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a pool ends in the stated order: what has not started is refused or dropped, what runs ends, buffers stay; and in
-// a forked child it is the parent's.
+// Goal: a pool ends in the stated order: what has not started is refused or dropped, what runs
+// ends, buffers stay; and in a forked child it is the parent's.
 // Method: pools over simulated machines; latches hold the workers where a test needs them.
 
 #include <atomic>
@@ -16,7 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/pool_helpers.hpp"
+#include "support/pool_fixture.hpp"
 
 namespace numapool {
 namespace {
@@ -49,7 +49,8 @@ TEST(Drain, ReturnsWhenWhatWasAcceptedHasCompleted) {
     pool->async_allocate(ask(node_0), count);
     pool->async_allocate(ask(node_1), count);
     pool->async_allocate(by_device, count);
-    pool->submit(node_0, [] {}, [&completed](const std::exception_ptr&) { ++completed; });
+    pool->submit(
+        node_0, [] {}, [&completed](const std::exception_ptr&) { ++completed; });
     pool->drain();
     ASSERT_EQ(completed, 4);
   }
@@ -63,15 +64,21 @@ TEST(Shutdown, CompletesWhatHasNotStartedWithItsOwnError) {
   const auto held = std::make_shared<int>(0);
   {
     held_worker busy(*pool, node_0);
-    pool->async_allocate(ask(node_0), [&](const boost::system::error_code& error, const buffer& none) {
-      refused += error == errc::pool_shut_down && !none && none.why().code == error ? 1 : 0;
-    });
-    pool->submit(node_0, [&] { posted_ran = true; }, [&](const std::exception_ptr& thrown) {
-      refused += failure_of([&] { std::rethrow_exception(thrown); }).code == errc::pool_shut_down ? 1 : 0;
-    });
+    pool->async_allocate(
+        ask(node_0), [&](const boost::system::error_code& error, const buffer& none) {
+          refused += error == errc::pool_shut_down && !none && none.why().code == error ? 1 : 0;
+        });
+    pool->submit(
+        node_0, [&] { posted_ran = true; },
+        [&](const std::exception_ptr& thrown) {
+          refused +=
+              failure_of([&] { std::rethrow_exception(thrown); }).code == errc::pool_shut_down ? 1
+                                                                                               : 0;
+        });
     boost::asio::post(pool->executor(node_0), [&, held] { posted_ran = true; });
     std::jthread ending([&] { pool->shutdown(); });
-    while (refused != 2) {  // completed before the running function has ended: it still holds its worker
+    while (refused !=
+           2) {  // completed before the running function has ended: it still holds its worker
       std::this_thread::yield();
     }
     busy.let_go();
@@ -79,8 +86,10 @@ TEST(Shutdown, CompletesWhatHasNotStartedWithItsOwnError) {
   EXPECT_FALSE(posted_ran);
   EXPECT_EQ(held.use_count(), 1) << "a posted function is dropped unrun";
   EXPECT_EQ(machine.threads().live(), 0U);
-  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(ask(node_0))); }).code, errc::pool_shut_down);
-  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->executor(node_1)); }).code, errc::pool_shut_down);
+  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(ask(node_0))); }).code,
+            errc::pool_shut_down);
+  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->executor(node_1)); }).code,
+            errc::pool_shut_down);
   EXPECT_EQ(failure_of([&] { pool->submit(node_0, [] {}); }).code, errc::pool_shut_down);
   pool->shutdown();
   pool->drain();
@@ -102,7 +111,8 @@ TEST(Shutdown, DeliversTheResultOfAFunctionThatRunsMeanwhile) {
       },
       [&](const std::exception_ptr& thrown, int value) { result = thrown ? -1 : value; });
   running.wait();
-  pool->submit(node_0, [] {}, [&](const std::exception_ptr&) { refused.count_down(); });
+  pool->submit(
+      node_0, [] {}, [&](const std::exception_ptr&) { refused.count_down(); });
   std::jthread ending([&] { pool->shutdown(); });
   refused.wait();  // the workers take no more now
   may_end.count_down();
@@ -177,11 +187,14 @@ TEST(ForkedChild, IsToldThatThePoolIsItsParents) {
   boost::system::error_code error;
   EXPECT_FALSE(static_cast<bool>(pool->allocate(ask(node_0), error)));
   EXPECT_EQ(error, errc::forked_child);
-  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->executor(node_0)); }).code, errc::forked_child);
+  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->executor(node_0)); }).code,
+            errc::forked_child);
   EXPECT_EQ(failure_of([&] { pool->submit(node_0, [] {}); }).code, errc::forked_child);
   EXPECT_EQ(failure_of([&] { pool->drain(); }).code, errc::forked_child);
   std::promise<boost::system::error_code> told;
-  pool->async_allocate(ask(node_0), [&](const boost::system::error_code& why, const buffer&) { told.set_value(why); });
+  pool->async_allocate(ask(node_0), [&](const boost::system::error_code& why, const buffer&) {
+    told.set_value(why);
+  });
   EXPECT_EQ(told.get_future().get(), errc::forked_child);
   pool->shutdown();
   EXPECT_EQ(machine.threads().live(), 4U) << "the parent's threads are left alone";

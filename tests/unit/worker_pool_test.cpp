@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: the pool starts what it needs when it is needed, says what it got, sends each request to the right node, refuses
-// what cannot work with the right code.
+// Goal: the pool starts what it needs when it is needed, says what it got, sends each request to
+// the right node, refuses what cannot work with the right code.
 // Method: pools over simulated machines.
-
-#include <numapool/worker_pool.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +21,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/pool_helpers.hpp"
+#include <numapool/worker_pool.hpp>
+
+#include "support/pool_fixture.hpp"
 
 namespace numapool {
 namespace {
@@ -46,7 +46,8 @@ constexpr node_id node_1(1);
 constexpr node_id node_2(2);
 
 unsigned wanted_on(fake_machine& machine, const worker_pool_options& options = {}) {
-  return stats_of(machine.make_pool(options)->stats(), machine.nodes()->nodes().front().id).workers_wanted;
+  return stats_of(machine.make_pool(options)->stats(), machine.nodes()->nodes().front().id)
+      .workers_wanted;
 }
 
 // ---- threads
@@ -116,7 +117,9 @@ TEST(WorkerPool, WorksWithFewerThreadsAndSaysSo) {
   fake_machine machine(machine_plan::two_nodes());
   machine.threads().refuse_after(1);
   worker_pool_options options;
-  options.log = [](const char* line) { lines.emplace_back(line); };
+  options.log = [](const char* line) {
+    lines.emplace_back(line);
+  };
   const auto pool = machine.make_pool(options);
   const buffer held = pool->allocate(ask(node_0));
   EXPECT_EQ(held.workers(), 1U);
@@ -175,8 +178,10 @@ TEST(WorkerPool, RefusesUnknownNodes) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool();
   for (const node_id node : {node_id(9), node_id::unknown}) {
-    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->executor(node)); }).code, errc::unknown_node);
-    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(ask(node))); }).code, errc::unknown_node);
+    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->executor(node)); }).code,
+              errc::unknown_node);
+    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(ask(node))); }).code,
+              errc::unknown_node);
     EXPECT_EQ(failure_of([&] { pool->submit(node, [] {}); }).code, errc::unknown_node);
   }
   EXPECT_EQ(machine.threads().live(), 0U);
@@ -211,12 +216,15 @@ TEST(WorkerPool, SaysWhichDeviceItCannotPlace) {
   const auto pool = machine.make_pool();
   request what = ask(node_id::unknown);
   what.device = 0;
-  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code, errc::unknown_device) << "no CUDA";
+  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code, errc::unknown_device)
+      << "no CUDA";
   machine.add_devices({node_id::unknown});
   what.bind = bind_policy::strict;
-  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code, errc::unknown_node) << "sysfs says -1";
+  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code, errc::unknown_node)
+      << "sysfs says -1";
   what.device = 3;
-  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code, errc::unknown_device);
+  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code,
+            errc::unknown_device);
 }
 
 std::vector<std::string> logged;  // the pool's log function is a plain one
@@ -226,7 +234,9 @@ TEST(WorkerPool, TakesTheGuessOnlyWhereItIsNotStrictAndSaysSo) {
   machine.add_devices({node_id::unknown, node_id::unknown});
   logged.clear();
   worker_pool_options options;
-  options.log = [](const char* line) { logged.emplace_back(line); };
+  options.log = [](const char* line) {
+    logged.emplace_back(line);
+  };
   const auto pool = machine.make_pool(options);
   request what = ask(node_id::unknown);
   what.device = 1;
@@ -273,7 +283,8 @@ TEST(WorkerPool, AsksNoCudaForADeviceThatItNeedNotPinFor) {
   what.device = 0;
   for (const pin_policy pin : {pin_policy::none, pin_policy::mlock}) {
     what.pin = pin;
-    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code, errc::unknown_device)
+    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code,
+              errc::unknown_device)
         << "its files show no GPU";
     EXPECT_EQ(machine.faults().count(test::seam_call::pci_address), 0U);
   }
@@ -304,11 +315,12 @@ TEST(DefaultTimeout, IsDynamosButNeverLessThanTheSizeNeeds) {
   const struct {
     std::size_t size_bytes;
     std::chrono::seconds expected;
-  } cases[] = {{0, 10s},          {1, 10s},          {gib - 1, 10s},    {gib, 11s},        {5 * gib, 15s},
-               {10 * gib, 20s},   {11 * gib, 22s},   {100 * gib, 200s}, {150 * gib, 300s}, {290 * gib, 580s},
-               {1024 * gib, 2048s}};
+  } cases[] = {{0, 10s},          {1, 10s},          {gib - 1, 10s},     {gib, 11s},
+               {5 * gib, 15s},    {10 * gib, 20s},   {11 * gib, 22s},    {100 * gib, 200s},
+               {150 * gib, 300s}, {290 * gib, 580s}, {1024 * gib, 2048s}};
   for (const auto& one : cases) {
-    EXPECT_EQ(worker_pool::default_timeout(one.size_bytes), one.expected) << one.size_bytes / gib << " GiB";
+    EXPECT_EQ(worker_pool::default_timeout(one.size_bytes), one.expected)
+        << one.size_bytes / gib << " GiB";
   }
 }
 
@@ -328,7 +340,8 @@ TEST(WorkerPool, GivesTheDetailsInTheEmptyBufferOrInTheException) {
   const buffer fine = pool->allocate(ask(node_0), error);
   EXPECT_FALSE(error);
   EXPECT_FALSE(static_cast<bool>(fine.why()));
-  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(ask(node_0, 0))); }).message, refused.why().message);
+  EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(ask(node_0, 0))); }).message,
+            refused.why().message);
 }
 
 TEST(WorkerPool, CountsWhatItDid) {
@@ -366,7 +379,8 @@ TEST(Submit, ReturnsResultsAndThrowsExceptions) {
   bool ran = false;
   pool->submit(node_0, [&ran] { ran = true; });
   EXPECT_TRUE(ran);
-  EXPECT_THROW(pool->submit(node_0, []() -> int { throw std::out_of_range("mine"); }), std::out_of_range);
+  EXPECT_THROW(pool->submit(node_0, []() -> int { throw std::out_of_range("mine"); }),
+               std::out_of_range);
   EXPECT_THROW(pool->submit(node_0, [] { throw 3; }), int);
 }
 
@@ -374,7 +388,8 @@ TEST(Submit, RunsAtOnceOnAWorkerOfTheSameNode) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool(one_worker());
   // With one worker, waiting for it would be for ever.
-  const auto inner = pool->submit(node_0, [&] { return pool->submit(node_0, [] { return std::this_thread::get_id(); }); });
+  const auto inner = pool->submit(
+      node_0, [&] { return pool->submit(node_0, [] { return std::this_thread::get_id(); }); });
   EXPECT_NE(inner, std::this_thread::get_id());
   EXPECT_EQ(inner, pool->submit(node_0, [] { return std::this_thread::get_id(); }));
 }
@@ -382,8 +397,11 @@ TEST(Submit, RunsAtOnceOnAWorkerOfTheSameNode) {
 TEST(Submit, GoesToAnotherNodesWorkerFromAWorker) {
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool(one_worker());
-  EXPECT_EQ(pool->submit(node_0, [&] { return pool->submit(node_1, [&] { return machine.threads().current_node(); }); }),
-            node_1);
+  EXPECT_EQ(
+      pool->submit(
+          node_0,
+          [&] { return pool->submit(node_1, [&] { return machine.threads().current_node(); }); }),
+      node_1);
 }
 
 // ---- calls that could wait for themselves
@@ -395,11 +413,14 @@ TEST(WorkerPool, RefusesToBlockOnItsOwnWorkers) {
     boost::system::error_code error;
     EXPECT_FALSE(static_cast<bool>(pool->allocate(ask(node_1), error)));
     EXPECT_EQ(error, errc::called_from_worker);
-    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(ask(node_0))); }).code, errc::called_from_worker);
+    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(ask(node_0))); }).code,
+              errc::called_from_worker);
     EXPECT_EQ(failure_of([&] { pool->drain(); }).code, errc::called_from_worker);
   });
   const auto other = machine.make_pool();
-  pool->submit(node_0, [&] { EXPECT_TRUE(static_cast<bool>(other->allocate(ask(node_0)))) << "another pool's may"; });
+  pool->submit(node_0, [&] {
+    EXPECT_TRUE(static_cast<bool>(other->allocate(ask(node_0)))) << "another pool's may";
+  });
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// node_executor: the Asio executor of one node's workers, and the job that it queues. Users get it from
-// worker_pool::executor(); nothing else here is theirs.
+// node_executor: the Asio executor of one node's workers, and the job that it queues. Users get it
+// from worker_pool::executor(); nothing else here is theirs.
 
 #include <cstddef>
 #include <memory>
@@ -20,13 +20,15 @@ namespace detail {
 class pool_core;
 class node_workers;
 
-/// One queued function. Small functions live inside it, so that posting allocates nothing: node_workers recycles jobs.
+/// One queued function. Small functions live inside it, so that posting allocates nothing:
+/// node_workers recycles jobs.
 struct job {
   static constexpr std::size_t inline_bytes = 64;
 
   enum class action : bool { run, drop };
   job* next = nullptr;
-  /// Moves the function out, gives the job back to `workers` (unless it is the submitter's own), then runs or drops it.
+  /// Moves the function out, gives the job back to `workers` (unless it is the submitter's own),
+  /// then runs or drops it.
   void (*execute)(job& self, node_workers& workers, action what) = nullptr;
   alignas(std::max_align_t) std::byte storage[inline_bytes];
 };
@@ -36,7 +38,8 @@ struct job {
 void recycle_job(node_workers& workers, job& unused) noexcept;
 /// Queues it; a pool that has shut down drops it.
 void enqueue(node_workers& workers, job& ready) noexcept;
-[[nodiscard]] bool runs_here(const node_workers& workers) noexcept;  ///< the caller is one of these workers
+[[nodiscard]] bool runs_here(
+    const node_workers& workers) noexcept;  ///< the caller is one of these workers
 [[nodiscard]] boost::asio::execution_context& context_of(node_workers& workers) noexcept;
 
 template <typename Function>
@@ -51,7 +54,8 @@ struct stored_function {
     if constexpr (is_inline) {
       ::new (static_cast<void*>(into.storage)) stored(std::forward<Source>(function));
     } else {
-      ::new (static_cast<void*>(into.storage)) stored(std::make_unique<Function>(std::forward<Source>(function)));
+      ::new (static_cast<void*>(into.storage))
+          stored(std::make_unique<Function>(std::forward<Source>(function)));
     }
     into.execute = &execute;
   }
@@ -67,7 +71,7 @@ struct stored_function {
       } else {
         (*function)();
       }
-    } else if constexpr (requires(Function& dropped) { dropped.abandon(); }) {
+    } else if constexpr (requires(Function & dropped) { dropped.abandon(); }) {
       if constexpr (is_inline) {
         function.abandon();
       } else {
@@ -91,8 +95,9 @@ void enqueue_function(node_workers& workers, Function&& function) {
 
 }  // namespace detail
 
-/// An Asio executor (Executor and execution::executor requirements) that runs functions on one node's workers.
-/// Copies are cheap and equal when they name the same workers. Threads: safe. Valid as long as its pool.
+/// An Asio executor (Executor and execution::executor requirements) that runs functions on one
+/// node's workers. Copies are cheap and equal when they name the same workers. Threads: safe. Valid
+/// as long as its pool.
 class node_executor {
  public:
   node_executor(const node_executor&) noexcept = default;
@@ -108,26 +113,37 @@ class node_executor {
     detail::enqueue_function(*workers_, std::forward<Function>(function));
   }
 
-  [[nodiscard]] bool running_in_this_thread() const noexcept { return detail::runs_here(*workers_); }
-  [[nodiscard]] boost::asio::execution_context& context() const noexcept { return detail::context_of(*workers_); }
+  [[nodiscard]] bool running_in_this_thread() const noexcept {
+    return detail::runs_here(*workers_);
+  }
+  [[nodiscard]] boost::asio::execution_context& context() const noexcept {
+    return detail::context_of(*workers_);
+  }
 
   friend bool operator==(const node_executor& a, const node_executor& b) noexcept {
     return a.workers_ == b.workers_ && a.may_run_inline_ == b.may_run_inline_;
   }
-  friend bool operator!=(const node_executor& a, const node_executor& b) noexcept { return !(a == b); }
+  friend bool operator!=(const node_executor& a, const node_executor& b) noexcept {
+    return !(a == b);
+  }
 
   // Asio's properties. The workers live as long as the pool, so outstanding work needs no tracking.
-  [[nodiscard]] boost::asio::execution_context& query(boost::asio::execution::context_t) const noexcept {
+  [[nodiscard]] boost::asio::execution_context& query(
+      boost::asio::execution::context_t) const noexcept {
     return context();
   }
-  static constexpr boost::asio::execution::mapping_t query(boost::asio::execution::mapping_t) noexcept {
+  static constexpr boost::asio::execution::mapping_t query(
+      boost::asio::execution::mapping_t) noexcept {
     return boost::asio::execution::mapping_t(boost::asio::execution::mapping.thread);
   }
-  [[nodiscard]] boost::asio::execution::blocking_t query(boost::asio::execution::blocking_t) const noexcept {
-    return may_run_inline_ ? boost::asio::execution::blocking_t(boost::asio::execution::blocking.possibly)
-                           : boost::asio::execution::blocking_t(boost::asio::execution::blocking.never);
+  [[nodiscard]] boost::asio::execution::blocking_t query(
+      boost::asio::execution::blocking_t) const noexcept {
+    return may_run_inline_
+               ? boost::asio::execution::blocking_t(boost::asio::execution::blocking.possibly)
+               : boost::asio::execution::blocking_t(boost::asio::execution::blocking.never);
   }
-  [[nodiscard]] node_executor require(boost::asio::execution::blocking_t::possibly_t) const noexcept {
+  [[nodiscard]] node_executor require(
+      boost::asio::execution::blocking_t::possibly_t) const noexcept {
     return node_executor(*workers_, true);
   }
   [[nodiscard]] node_executor require(boost::asio::execution::blocking_t::never_t) const noexcept {

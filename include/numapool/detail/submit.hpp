@@ -3,9 +3,8 @@
 
 // The template shells of worker_pool::async_allocate and submit. Nothing here is for users.
 
-#include <condition_variable>
+#include <atomic>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -25,7 +24,8 @@
 
 namespace numapool::detail {
 
-using allocation_handler = boost::asio::any_completion_handler<void(boost::system::error_code, buffer)>;
+using allocation_handler =
+    boost::asio::any_completion_handler<void(boost::system::error_code, buffer)>;
 
 /// Starts the allocation; the handler is called exactly once, never inside this call.
 void start_allocation(pool_core& pool, const request& what, allocation_handler handler);
@@ -111,13 +111,15 @@ class submit_job {
  public:
   submit_job(Function function, Handler handler, const node_executor& fallback)
       : function_(std::move(function)),
-        work_(boost::asio::make_work_guard(boost::asio::get_associated_executor(handler, fallback))),
+        work_(
+            boost::asio::make_work_guard(boost::asio::get_associated_executor(handler, fallback))),
         handler_(std::move(handler)) {}
 
   void operator()() {
     outcome<result> done;
     {
-      Function run(std::move(function_));  // destroyed here, on the worker, before the handler hears of it
+      Function run(
+          std::move(function_));  // destroyed here, on the worker, before the handler hears of it
       done.capture(run);
     }
     completion complete{std::move(handler_), std::move(done)};
@@ -150,7 +152,8 @@ class submit_job {
   };
 
   Function function_;
-  boost::asio::executor_work_guard<executor> work_;  // the caller's context must not run dry meanwhile
+  boost::asio::executor_work_guard<executor>
+      work_;  // the caller's context must not run dry meanwhile
   Handler handler_;
 };
 
@@ -160,10 +163,11 @@ struct initiate_submit {
     using job_type = submit_job<std::decay_t<Function>, std::decay_t<Handler>>;
     try {
       node_workers& workers = workers_of(*pool, node);
-      enqueue_function(workers, job_type(std::forward<Function>(function), std::forward<Handler>(handler),
-                                         executor_of(workers)));
+      enqueue_function(workers, job_type(std::forward<Function>(function),
+                                         std::forward<Handler>(handler), executor_of(workers)));
     } catch (const error&) {
-      // Only workers_of() throws this, so the handler is still ours. It must not run inside this call.
+      // Only workers_of() throws this, so the handler is still ours. It must not run inside this
+      // call.
       fail_later(std::forward<Handler>(handler), std::current_exception(),
                  std::type_identity<std::invoke_result_t<std::decay_t<Function>&>>());
     }
@@ -175,8 +179,9 @@ struct initiate_submit {
     auto executor = boost::asio::get_associated_executor(handler, boost::asio::system_executor());
     outcome<Result> done;
     done.error = std::move(why);
-    boost::asio::post(executor, [handler = std::decay_t<Handler>(std::forward<Handler>(handler)),
-                                 done = std::move(done)]() mutable { done.deliver(std::move(handler)); });
+    boost::asio::post(executor,
+                      [handler = std::decay_t<Handler>(std::forward<Handler>(handler)),
+                       done = std::move(done)]() mutable { done.deliver(std::move(handler)); });
   }
 };
 
@@ -187,9 +192,7 @@ class wait_point {
   void wait() noexcept;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool signalled_ = false;
+  std::atomic<int> signalled_{0};  // an int is what the kernel waits on without a proxy
 };
 
 /// A blocking submit: the job lives on the caller's stack.
@@ -213,7 +216,8 @@ struct waiting_job : job {
 };
 
 template <typename Function>
-auto submit_and_wait(pool_core& pool, node_id node, Function& function) -> std::invoke_result_t<Function&> {
+auto submit_and_wait(pool_core& pool, node_id node, Function& function)
+    -> std::invoke_result_t<Function&> {
   node_workers& workers = workers_of(pool, node);
   if (runs_here(workers)) {
     return function();

@@ -20,7 +20,8 @@ int main() {
   numapool::request what;
   what.size_bytes = size_bytes;
   what.node = node;
-  what.pin = numapool::pin_policy::none;  // memlock limits of the machine are no matter of this test
+  what.pin =
+      numapool::pin_policy::none;  // memlock limits of the machine are no matter of this test
   what.verify = numapool::verify_policy::full;
   const numapool::buffer memory = pool.allocate(what);
   std::memset(memory.data(), 1, memory.size_bytes());
@@ -34,7 +35,8 @@ int main() {
     refused = problem.code() == numapool::errc::zero_size;
   }
 
-  std::printf("%s: %zu bytes, %zu pages checked, %.0f %% on the node\n", to_string(node).c_str(), memory.size_bytes(),
-              memory.placement().pages_checked, 100 * memory.placement().share_on_node);
+  std::printf("%s: %zu bytes, %zu pages checked, %.0f %% on the node\n", to_string(node).c_str(),
+              memory.size_bytes(), memory.placement().pages_checked,
+              100 * memory.placement().share_on_node);
   return memory.size_bytes() == size_bytes && memory.node_requested() == node && refused ? 0 : 1;
 }

@@ -20,7 +20,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-std::uint64_t number(const std::vector<std::string>& parts, std::size_t index, std::uint64_t otherwise) {
+std::uint64_t number(const std::vector<std::string>& parts, std::size_t index,
+                     std::uint64_t otherwise) {
   return index < parts.size() ? std::strtoull(parts[index].c_str(), nullptr, 10) : otherwise;
 }
 
@@ -43,7 +44,8 @@ void add_failure(state& shared, const std::string& name, unsigned long nth, int 
 
 void read_devices(state& shared) {
   const char* text = std::getenv("NUMAPOOL_FAKE_CUDA_DEVICES");
-  for (const std::string& one : split(text == nullptr ? "0000:3b:00.0@0,0000:86:00.0@1" : text, ',')) {
+  for (const std::string& one :
+       split(text == nullptr ? "0000:3b:00.0@0,0000:86:00.0@1" : text, ',')) {
     const std::vector<std::string> parts = split(one, '@');
     if (!parts.empty()) {
       add_device(shared, parts[0], parts.size() < 2 ? -1 : std::atoi(parts[1].c_str()));
@@ -56,12 +58,14 @@ void write_report(const state& shared, std::FILE* out) {
     std::fprintf(out, "count %s %lu\n", name.c_str(), count);
   }
   for (const auto& each : shared.devices) {
-    std::fprintf(out, "device %d contexts_made %lu references %lu\n", each->ordinal, each->made, each->references);
+    std::fprintf(out, "device %d contexts_made %lu references %lu\n", each->ordinal, each->made,
+                 each->references);
   }
   std::fprintf(out, "registered %zu\n", shared.ranges.size());
 }
 
-// Runs when the library is finalised, after the exit handlers of everybody who was initialised later.
+// Runs when the library is finalised, after the exit handlers of everybody who was initialised
+// later.
 struct report_at_exit {
   ~report_at_exit() {
     state& shared = the_state();
@@ -144,7 +148,9 @@ void fake_cuda_set_versions(int runtime_version, int driver_version) {
 }
 
 void fake_cuda_fail_nth(const char* name, unsigned long nth, int code) {
-  locked([&](state& shared) { fake_cuda::add_failure(shared, name == nullptr ? "" : name, nth, code); });
+  locked([&](state& shared) {
+    fake_cuda::add_failure(shared, name == nullptr ? "" : name, nth, code);
+  });
 }
 
 void fake_cuda_clear_failures(void) {

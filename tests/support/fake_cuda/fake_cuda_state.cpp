@@ -55,12 +55,14 @@ thread_state& this_thread(state& shared) {
 
 // ---- Calls
 
-scoped_call::scoped_call(api which, const char* name, std::size_t size_bytes) : shared_{the_state()}, which_{which} {
+scoped_call::scoped_call(api which, const char* name, std::size_t size_bytes)
+    : shared_{the_state()}, which_{which} {
   lock_ = std::unique_lock{shared_.mutex};
   ++shared_.counts[name];
   ++shared_.fallible_calls;
   wait_while_held(name);
-  const auto delay = std::chrono::nanoseconds{shared_.ns_per_call + shared_.ps_per_byte * size_bytes / 1000};
+  const auto delay =
+      std::chrono::nanoseconds{shared_.ns_per_call + shared_.ps_per_byte * size_bytes / 1000};
   const bool one_at_a_time = shared_.under_one_lock;
   if (one_at_a_time || delay.count() != 0) {
     lock_.unlock();
@@ -247,9 +249,9 @@ bool look_at_pages(std::uintptr_t begin, std::uintptr_t end, std::size_t& not_re
     if (::mincore(std::bit_cast<void*>(begin), pages * page_size(), residency.data()) != 0) {
       return false;
     }
-    not_resident += static_cast<std::size_t>(std::count_if(residency.begin(),
-                                                           residency.begin() + static_cast<std::ptrdiff_t>(pages),
-                                                           [](unsigned char page) { return (page & 1U) == 0; }));
+    not_resident += static_cast<std::size_t>(
+        std::count_if(residency.begin(), residency.begin() + static_cast<std::ptrdiff_t>(pages),
+                      [](unsigned char page) { return (page & 1U) == 0; }));
     begin += pages * page_size();
   }
   return true;
@@ -257,7 +259,8 @@ bool look_at_pages(std::uintptr_t begin, std::uintptr_t end, std::size_t& not_re
 
 }  // namespace
 
-int register_range(state& shared, const context* current, void* address, std::size_t size_bytes, unsigned int flags) {
+int register_range(state& shared, const context* current, void* address, std::size_t size_bytes,
+                   unsigned int flags) {
   constexpr unsigned int known_flags = 0xF;  // portable, mapped, I/O memory, read only
   const auto first = reinterpret_cast<std::uintptr_t>(address);
   const bool is_range = address != nullptr && size_bytes != 0 && first + size_bytes > first;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the two fake libraries share: devices, contexts, registrations, events, and the rules of failing and waiting.
-// fake_cuda_control.h tells the rules. Threads: everything but entering a call is done while a scoped_call is alive,
-// which holds the one lock.
+// What the two fake libraries share: devices, contexts, registrations, events, and the rules of
+// failing and waiting. fake_cuda_control.h tells the rules. Threads: everything but entering a call
+// is done while a scoped_call is alive, which holds the one lock.
 
 #include <sys/types.h>
 
@@ -97,7 +97,8 @@ struct state {
   pid_t initialized_by = 0;
   bool is_gone = false;
   std::string report_path;
-  unsigned long generation = 1;  // grows with each reset; what threads keep from before counts no more
+  unsigned long generation =
+      1;  // grows with each reset; what threads keep from before counts no more
 
   bool lacks_driver() const { return driver_version / 1000 < runtime_version / 1000; }
 };
@@ -117,12 +118,13 @@ thread_state& this_thread(state& shared);  // with the lock held
 
 enum class api { runtime, driver };
 
-// One call of a function that can fail: counts it, waits as told, and then holds the lock for its scope.
+// One call of a function that can fail: counts it, waits as told, and then holds the lock for its
+// scope.
 class scoped_call {
  public:
   scoped_call(api which, const char* name, std::size_t size_bytes = 0);
   int refused() const { return refused_; }  // not success: answer this and do nothing
-  int finish(int answer);                   // what the function returns; a runtime's error becomes the thread's last
+  int finish(int answer);  // what the function returns; a runtime's error becomes the thread's last
   std::unique_lock<std::mutex>& lock() { return lock_; }
 
  private:
@@ -143,13 +145,15 @@ std::string printed_address(const device& which);  // upper case, as the librari
 
 context* current_context(const thread_state& thread);
 int runtime_device(const thread_state& thread);
-context* make_runtime_context(state& shared,
-                              thread_state& thread);  // the current one; else the current device's primary
+context* make_runtime_context(
+    state& shared,
+    thread_state& thread);  // the current one; else the current device's primary
 int set_runtime_device(state& shared, thread_state& thread, int ordinal);
 void retain(device& which);
 int release(state& shared, device& which);
 
-int register_range(state& shared, const context* current, void* address, std::size_t size_bytes, unsigned int flags);
+int register_range(state& shared, const context* current, void* address, std::size_t size_bytes,
+                   unsigned int flags);
 int unregister_range(state& shared, void* address);
 int device_pointer(const state& shared, void* address, std::uint64_t& pointer);
 int attribute(const device& which, int number, int& value);

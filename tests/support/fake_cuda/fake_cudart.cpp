@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake libcudart: the runtime functions that numapool and its tests call, by the rules in fake_cuda_control.h. Types
-// are plain ones of the same size as the real ones: nothing here needs a toolkit.
+// A fake libcudart: the runtime functions that numapool and its tests call, by the rules in
+// fake_cuda_control.h. Types are plain ones of the same size as the real ones: nothing here needs a
+// toolkit.
 
 #include <bit>
 #include <cstddef>
@@ -62,18 +63,19 @@ int cudaHostUnregister(void* address) {
 #endif
 
 int cudaHostGetDevicePointer(void** pointer, void* address, unsigned int flags) {
-  return runtime_call("cudaHostGetDevicePointer", [&](state& shared, thread_state& thread, scoped_call&) {
-    if (flags != 0) {
-      return int{fake_cuda::invalid_value};
-    }
-    fake_cuda::make_runtime_context(shared, thread);
-    std::uint64_t found = 0;
-    const int status = fake_cuda::device_pointer(shared, address, found);
-    if (status == fake_cuda::success) {
-      *pointer = std::bit_cast<void*>(found);
-    }
-    return status;
-  });
+  return runtime_call("cudaHostGetDevicePointer",
+                      [&](state& shared, thread_state& thread, scoped_call&) {
+                        if (flags != 0) {
+                          return int{fake_cuda::invalid_value};
+                        }
+                        fake_cuda::make_runtime_context(shared, thread);
+                        std::uint64_t found = 0;
+                        const int status = fake_cuda::device_pointer(shared, address, found);
+                        if (status == fake_cuda::success) {
+                          *pointer = std::bit_cast<void*>(found);
+                        }
+                        return status;
+                      });
 }
 
 int cudaSetDevice(int device) {
@@ -102,8 +104,8 @@ int cudaDeviceGetPCIBusId(char* text, int size, int device) {
     if (which == nullptr) {
       return int{fake_cuda::invalid_device};
     }
-    const int length =
-        std::snprintf(text, static_cast<std::size_t>(size), "%s", fake_cuda::printed_address(*which).c_str());
+    const int length = std::snprintf(text, static_cast<std::size_t>(size), "%s",
+                                     fake_cuda::printed_address(*which).c_str());
     return int{length < size ? fake_cuda::success : fake_cuda::invalid_value};
   });
 }
@@ -111,7 +113,8 @@ int cudaDeviceGetPCIBusId(char* text, int size, int device) {
 int cudaDeviceGetAttribute(int* value, int number, int device) {
   return runtime_call("cudaDeviceGetAttribute", [&](state& shared, thread_state&, scoped_call&) {
     const fake_cuda::device* which = fake_cuda::find_device(shared, device);
-    return which == nullptr ? int{fake_cuda::invalid_device} : fake_cuda::attribute(*which, number, *value);
+    return which == nullptr ? int{fake_cuda::invalid_device}
+                            : fake_cuda::attribute(*which, number, *value);
   });
 }
 
@@ -128,7 +131,8 @@ int cudaGetLastError() {
 
 int cudaPeekAtLastError() {
   return plain_call("cudaPeekAtLastError", [](state& shared) {
-    return shared.lacks_driver() ? int{fake_cuda::insufficient_driver} : fake_cuda::this_thread(shared).last_error;
+    return shared.lacks_driver() ? int{fake_cuda::insufficient_driver}
+                                 : fake_cuda::this_thread(shared).last_error;
   });
 }
 
@@ -156,10 +160,11 @@ const char* cudaGetErrorString(int code) {
 // ---- Streams are opaque and do nothing; events finish late when told so.
 
 int cudaStreamCreateWithFlags(void** stream, unsigned int) {
-  return runtime_call("cudaStreamCreateWithFlags", [&](state& shared, thread_state& thread, scoped_call&) {
-    fake_cuda::make_runtime_context(shared, thread);
-    return fake_cuda::make_event(shared, stream);
-  });
+  return runtime_call("cudaStreamCreateWithFlags",
+                      [&](state& shared, thread_state& thread, scoped_call&) {
+                        fake_cuda::make_runtime_context(shared, thread);
+                        return fake_cuda::make_event(shared, stream);
+                      });
 }
 
 int cudaStreamDestroy(void* stream) {
@@ -169,10 +174,11 @@ int cudaStreamDestroy(void* stream) {
 }
 
 int cudaEventCreateWithFlags(void** event, unsigned int) {
-  return runtime_call("cudaEventCreateWithFlags", [&](state& shared, thread_state& thread, scoped_call&) {
-    fake_cuda::make_runtime_context(shared, thread);
-    return fake_cuda::make_event(shared, event);
-  });
+  return runtime_call("cudaEventCreateWithFlags",
+                      [&](state& shared, thread_state& thread, scoped_call&) {
+                        fake_cuda::make_runtime_context(shared, thread);
+                        return fake_cuda::make_event(shared, event);
+                      });
 }
 
 int cudaEventRecord(void* event, void*) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake libcuda: the driver functions that numapool and its tests call, by the rules in fake_cuda_control.h.
+// A fake libcuda: the driver functions that numapool and its tests call, by the rules in
+// fake_cuda_control.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -89,15 +90,16 @@ int cuDeviceGet(int* device, int ordinal) {
 
 int cuDeviceGetPCIBusId(char* text, int size, int device) {
   return device_call("cuDeviceGetPCIBusId", device, [&](state&, fake_cuda::device& which) {
-    const int length =
-        std::snprintf(text, static_cast<std::size_t>(size), "%s", fake_cuda::printed_address(which).c_str());
+    const int length = std::snprintf(text, static_cast<std::size_t>(size), "%s",
+                                     fake_cuda::printed_address(which).c_str());
     return int{length < size ? fake_cuda::success : fake_cuda::invalid_value};
   });
 }
 
 int cuDeviceGetAttribute(int* value, int number, int device) {
-  return device_call("cuDeviceGetAttribute", device,
-                     [&](state&, fake_cuda::device& which) { return fake_cuda::attribute(which, number, *value); });
+  return device_call("cuDeviceGetAttribute", device, [&](state&, fake_cuda::device& which) {
+    return fake_cuda::attribute(which, number, *value);
+  });
 }
 
 int cuDevicePrimaryCtxRetain(void** retained, int device) {
@@ -109,8 +111,9 @@ int cuDevicePrimaryCtxRetain(void** retained, int device) {
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device) {
-  return device_call("cuDevicePrimaryCtxRelease_v2", device,
-                     [&](state& shared, fake_cuda::device& which) { return fake_cuda::release(shared, which); });
+  return device_call(
+      "cuDevicePrimaryCtxRelease_v2", device,
+      [&](state& shared, fake_cuda::device& which) { return fake_cuda::release(shared, which); });
 }
 
 int cuDevicePrimaryCtxGetState(int device, unsigned int* flags, int* active) {
@@ -169,17 +172,18 @@ int cuMemHostUnregister(void* address) {
 #endif
 
 int cuMemHostGetDevicePointer_v2(unsigned long long* pointer, void* address, unsigned int flags) {
-  return context_call("cuMemHostGetDevicePointer_v2", [&](state& shared, const context*, scoped_call&) {
-    std::uint64_t found = 0;
-    if (flags != 0) {
-      return int{fake_cuda::invalid_value};
-    }
-    const int status = fake_cuda::device_pointer(shared, address, found);
-    if (status == fake_cuda::success) {
-      *pointer = found;
-    }
-    return status;
-  });
+  return context_call("cuMemHostGetDevicePointer_v2",
+                      [&](state& shared, const context*, scoped_call&) {
+                        std::uint64_t found = 0;
+                        if (flags != 0) {
+                          return int{fake_cuda::invalid_value};
+                        }
+                        const int status = fake_cuda::device_pointer(shared, address, found);
+                        if (status == fake_cuda::success) {
+                          *pointer = found;
+                        }
+                        return status;
+                      });
 }
 
 int cuGetErrorName(int code, const char** text) {
@@ -204,8 +208,9 @@ int cuEventRecord(void* event, void*) {
 }
 
 int cuEventQuery(void* event) {
-  return driver_call("cuEventQuery",
-                     [&](state& shared, thread_state&, scoped_call&) { return fake_cuda::query_event(shared, event); });
+  return driver_call("cuEventQuery", [&](state& shared, thread_state&, scoped_call&) {
+    return fake_cuda::query_event(shared, event);
+  });
 }
 
 int cuEventSynchronize(void* event) {

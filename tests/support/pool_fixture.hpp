@@ -37,8 +37,8 @@ failure failure_of(Function&& function) {
 }
 
 inline const node_stats& stats_of(const pool_stats& all, node_id node) {
-  const auto found =
-      std::find_if(all.nodes.begin(), all.nodes.end(), [node](const node_stats& one) { return one.node == node; });
+  const auto found = std::find_if(all.nodes.begin(), all.nodes.end(),
+                                  [node](const node_stats& one) { return one.node == node; });
   EXPECT_NE(found, all.nodes.end());
   return *found;
 }

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the Google Benchmark programs have in common. A benchmark is named "table/column/way"; the
+// way original_name (original_way.hpp) is what the others are compared with (bench_summary.cpp).
+
+#include <benchmark/benchmark.h>
+
+namespace numapool::bench {
+
+/// Runs what was registered. Unless the command line says otherwise: several repetitions, those of
+/// all benchmarks shuffled together, so that what disturbs the machine for a while disturbs all
+/// alike; the printed table shows their medians only. Returns the exit status.
+int run_benchmarks(int argc, char** argv);
+
+/// Ends the benchmark with the message of the exception under way.
+void skip_with_current_exception(benchmark::State& state);
+
+}  // namespace numapool::bench

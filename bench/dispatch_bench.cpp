@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// An empty job: there and back, many at once, and posted without waiting. One worker each.
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
+
+#include <numapool/worker_pool.hpp>
+
+#include "bench_program.hpp"
+#include "machine_watch.hpp"
+#include "original_way.hpp"
+
+namespace numapool::bench {
+namespace {
+
+constexpr int in_flight = 64;
+constexpr int posts_at_once = 1000;
+
+worker_pool_options one_worker() {
+  worker_pool_options options;
+  options.workers_per_node = 1;
+  return options;
+}
+
+// The floor of any round trip between two parked threads: the kernel wakes one, which wakes the
+// other.
+class futex_echo {
+ public:
+  futex_echo() : thread_([this] { echo(); }) {}
+  ~futex_echo() {
+    is_closed_ = true;
+    set(asked_);
+    thread_.join();
+  }
+  futex_echo(const futex_echo&) = delete;
+  futex_echo& operator=(const futex_echo&) = delete;
+
+  void round_trip() {
+    set(asked_);
+    wait_and_clear(answered_);
+  }
+
+ private:
+  using word = std::atomic<std::uint32_t>;
+  static void call(word& at, int operation, std::uint32_t value) {
+    ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&at), operation, value, nullptr, nullptr,
+              0);
+  }
+  static void set(word& at) {
+    at.store(1);
+    call(at, FUTEX_WAKE_PRIVATE, 1);
+  }
+  static void wait_and_clear(word& at) {
+    while (at.exchange(0) == 0) {
+      call(at, FUTEX_WAIT_PRIVATE, 0);
+    }
+  }
+  void echo() {
+    for (;;) {
+      wait_and_clear(asked_);
+      if (is_closed_) {
+        return;
+      }
+      set(answered_);
+    }
+  }
+
+  word asked_{0};
+  word answered_{0};
+  std::atomic<bool> is_closed_{false};
+  std::thread thread_;
+};
+
+struct contenders {
+  worker_pool pool{one_worker()};
+  node_id node = first_usable_node(pool.topology());
+  original_way original{node};
+  boost::asio::thread_pool asio{1};
+  futex_echo echo;
+};
+
+// `operation` does `jobs` jobs; the time is that of one.
+void add(const std::string& column, const std::string& way, int jobs,
+         std::function<void()> operation) {
+  const auto measure = [jobs, operation = std::move(operation)](benchmark::State& state) {
+    try {
+      for (auto unused : state) {
+        static_cast<void>(unused);
+        operation();
+      }
+      state.counters["seconds_a_job"] =
+          benchmark::Counter(static_cast<double>(state.iterations()) * jobs,
+                             benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+    } catch (...) {
+      skip_with_current_exception(state);
+    }
+  };
+  benchmark::RegisterBenchmark(("dispatch/" + column + "/" + way).c_str(), measure)
+      ->UseRealTime()
+      ->MinTime(0.05)
+      ->Unit(benchmark::kMicrosecond);
+}
+
+void add_round_trips(contenders& all) {
+  const std::string column = "round trip";
+  const auto executor = all.pool.executor(all.node);
+  add(column, std::string(original_name), 1, [&all] { all.original.ask_for_nothing().get(); });
+  add(column, "asio thread_pool, future", 1,
+      [&all] { boost::asio::post(all.asio, boost::asio::use_future).get(); });
+  add(column, "pool, blocking submit", 1, [&all] { all.pool.submit(all.node, [] {}); });
+  add(column, "pool, submit with use_future", 1, [&all] {
+    all.pool
+        .submit(
+            all.node, [] {}, boost::asio::use_future)
+        .get();
+  });
+  add(column, "pool, post with use_future", 1,
+      [executor] { boost::asio::post(executor, boost::asio::use_future).get(); });
+  add(column, "two futexes", 1, [&all] { all.echo.round_trip(); });
+}
+
+template <typename Future, typename Start>
+void await_many(Start start) {
+  std::vector<Future> started;
+  started.reserve(in_flight);
+  for (int i = 0; i < in_flight; ++i) {
+    started.push_back(start());
+  }
+  for (Future& future : started) {
+    future.get();
+  }
+}
+
+void add_in_flight(contenders& all) {
+  const std::string column = std::to_string(in_flight) + " in flight";
+  const auto executor = all.pool.executor(all.node);
+  add(column, std::string(original_name), in_flight,
+      [&all] { await_many<std::future<region>>([&] { return all.original.ask_for_nothing(); }); });
+  add(column, "asio thread_pool, future", in_flight, [&all] {
+    await_many<std::future<void>>(
+        [&] { return boost::asio::post(all.asio, boost::asio::use_future); });
+  });
+  add(column, "pool, submit with use_future", in_flight, [&all] {
+    await_many<std::future<void>>([&] {
+      return all.pool.submit(
+          all.node, [] {}, boost::asio::use_future);
+    });
+  });
+  add(column, "pool, post with use_future", in_flight, [executor] {
+    await_many<std::future<void>>(
+        [&] { return boost::asio::post(executor, boost::asio::use_future); });
+  });
+}
+
+// Posts without waiting, and waits for the last of them: each worker is one thread, in order.
+template <typename Executor>
+void post_many(const Executor& executor) {
+  for (int i = 1; i < posts_at_once; ++i) {
+    boost::asio::post(executor, [] {});
+  }
+  std::promise<void> last;
+  boost::asio::post(executor, [&last] { last.set_value(); });
+  last.get_future().get();
+}
+
+void add_posts(contenders& all) {
+  const std::string column = "posted";
+  const auto executor = all.pool.executor(all.node);
+  add(column, std::string(original_name), posts_at_once, [&all] {
+    for (int i = 1; i < posts_at_once; ++i) {
+      static_cast<void>(all.original.ask_for_nothing());
+    }
+    all.original.ask_for_nothing().get();
+  });
+  add(column, "asio thread_pool", posts_at_once, [&all] { post_many(all.asio.get_executor()); });
+  add(column, "pool, post", posts_at_once, [executor] { post_many(executor); });
+}
+
+int run(int argc, char** argv) {
+  try {
+    contenders all;
+    add_round_trips(all);
+    add_in_flight(all);
+    add_posts(all);
+    return run_benchmarks(argc, argv);
+  } catch (const std::exception& failed) {
+    std::fprintf(stderr, "numapool_dispatch_bench: %s\n", failed.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace numapool::bench
+
+int main(int argc, char** argv) {
+  return numapool::bench::run(argc, argv);
+}
