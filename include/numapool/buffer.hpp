@@ -64,8 +64,11 @@ enum class route : std::uint8_t { node_workers, plain_gate_off, plain_node_unkno
 /// expression: GCC 12 destroys other aggregate temporaries twice there (GCC bug 98401 and its kin).
 struct request {
   std::size_t size_bytes = 0;  ///< exact; rounded up to whole pages only, never to a power of two
-  node_id node;                ///< the node to place on; unknown: the node of `device`
-  std::optional<int> device;   ///< process-local ordinal of the GPU to register for; also says the node if `node` does not
+  // Each field has its initialiser, so that a designated list that leaves some out is no warning (-Wextra).
+  /// The node to place on; unknown: the node of `device`.
+  node_id node = node_id::unknown;
+  /// Process-local ordinal of the GPU to pin for; also says the node if `node` does not.
+  std::optional<int> device = std::nullopt;
   page_policy pages = page_policy::automatic;
   pin_policy pin = pin_policy::automatic;
   bind_policy bind = bind_policy::prefer;
@@ -88,12 +91,16 @@ struct pages_on_node {
 
 /// Where the pages were found.
 struct placement {
-  verify_policy verified = verify_policy::off;  ///< what was done, which can be more than was asked (see bind_policy)
-  witness by = witness::none;                   ///< who said so
-  std::size_t pages_checked = 0;                ///< in base pages: a 2 MiB page that one query covers counts 512
-  std::vector<pages_on_node> by_node;           ///< by ascending node; unknown: pages that were not resident
-  double share_on_node = 0;                     ///< of the checked pages, on the node asked for; 0 when none was checked
-  boost::system::error_code error;              ///< why a better witness could not speak, if so
+  /// What was done, which can be more than was asked (see bind_policy).
+  verify_policy verified = verify_policy::off;
+  witness by = witness::none;  ///< who said so
+  /// In base pages: a 2 MiB page that one query covers counts 512.
+  std::size_t pages_checked = 0;
+  /// By ascending node; unknown: pages that were not resident.
+  std::vector<pages_on_node> by_node;
+  /// Of the checked pages, on the node asked for; 0 if none was checked.
+  double share_on_node = 0;
+  boost::system::error_code error;  ///< why a better witness could not speak, if so
 };
 
 struct bind_outcome {
@@ -114,7 +121,8 @@ struct pin_outcome {
 struct page_outcome {
   page_kind kind = page_kind::base;
   std::size_t page_size_bytes = 0;  ///< of `kind`
-  std::optional<std::size_t> huge_bytes;  ///< bytes found in huge pages; empty when the kernel does not say
+  /// Bytes found in huge pages; empty when the kernel does not say.
+  std::optional<std::size_t> huge_bytes;
   std::string reason;               ///< why not the better kind, if so
 };
 
@@ -141,11 +149,11 @@ struct buffer_state;
 /// The owner of one placed, resident, pinned range of zeroed memory. Move-only; a default-constructed one is empty.
 ///
 /// Threads: distinct objects are safe. One object: const members may run at once, anything else alone.
-/// Owns: the mapping, its guard pages and its registrations; undone in reverse on destruction, on whichever thread. Outlives
-/// the pool that made it, and the CUDA driver: one that has unloaded holds no registration any more. A range that the
-/// driver refuses to unregister stays mapped (and is counted in worker_pool::stats), since it may still be written by
-/// a device. A forked child has no share in it: the pages are not there (MADV_DONTFORK), and destroying the child's
-/// copy of the handle does nothing.
+/// Owns: the mapping, its guard pages and its registrations; undone in reverse on destruction, on whichever thread.
+/// Outlives the pool that made it, and the CUDA driver: one that has unloaded holds no registration any more. A range
+/// that the driver refuses to unregister stays mapped (and is counted in worker_pool::stats), since it may still be
+/// written by a device. A forked child has no share in it: the pages are not there (MADV_DONTFORK), and destroying the
+/// child's copy of the handle does nothing.
 /// Cost: destruction unregisters and unmaps; up to 0.1 s a GiB with base pages.
 class buffer {
  public:
@@ -190,8 +198,8 @@ class buffer {
   /// Requires: the range lies inside mapped_bytes() (checked, aborts). One piece when nothing is registered.
   [[nodiscard]] std::vector<std::span<std::byte>> split(std::size_t offset_bytes, std::size_t size_bytes) const;
 
-  /// What went wrong, of an empty buffer that an asynchronous operation delivered together with an error: the details that
-  /// its error_code cannot carry. Of any other buffer: no failure.
+  /// What went wrong, of an empty buffer that an asynchronous operation delivered together with an error: the details
+  /// that its error_code cannot carry. Of any other buffer: no failure.
   [[nodiscard]] const failure& why() const noexcept;
 
  private:

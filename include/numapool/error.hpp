@@ -65,7 +65,20 @@ enum class errc {
 }
 
 /// The step of a request, in the order of its life; "none" where there was no request.
-enum class operation { none, resolve, admit, map, bind, populate, verify, pin, release, start_workers, read_topology, parse };
+enum class operation {
+  none,
+  resolve,
+  admit,
+  map,
+  bind,
+  populate,
+  verify,
+  pin,
+  release,
+  start_workers,
+  read_topology,
+  parse
+};
 [[nodiscard]] std::string_view name(operation step) noexcept;
 
 /// Everything known about one failure: what `code` alone cannot carry.

@@ -75,8 +75,8 @@ void from_json(const Json& json, node_id& node) {
 }
 
 /// A set of kernel ids, as wide as its highest member needs. `Id` is node_id or cpu_id.
-/// Ids above `id_max` are refused where text is read (errc::malformed_list) and are a bug in insert() (checked, aborts):
-/// the kernel's own ceilings are 8192 CPUs and 1024 nodes, and a damaged list must not cost gigabytes.
+/// Ids above `id_max` are refused where text is read (errc::malformed_list) and are a bug in insert() (checked,
+/// aborts): the kernel's own ceilings are 8192 CPUs and 1024 nodes, and a damaged list must not cost gigabytes.
 template <typename Id>
 class id_set {
  public:

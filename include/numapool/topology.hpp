@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The machine's NUMA nodes, CPUs, memory and distances, and what this process may use of them, as an immutable snapshot.
+// The machine's NUMA nodes, CPUs, memory and distances, and what this process may use of them, as an immutable
+// snapshot.
 // Threads: a topology never changes; any number of threads may read one.
 
 #include <cstddef>
@@ -68,8 +69,8 @@ class topology {
   [[nodiscard]] static topology read(const topology_options& options = {});
   [[nodiscard]] static topology read(const topology_options& options, boost::system::error_code& error);
 
-  /// This machine's topology, read once and kept for the process; a failed read is not kept, so that the next call tries
-  /// again. Never null: throws or returns null with `error` set.
+  /// This machine's topology, read once and kept for the process; a failed read is not kept, so that the next call
+  /// tries again. Never null: throws or returns null with `error` set.
   [[nodiscard]] static std::shared_ptr<const topology> system();
   [[nodiscard]] static std::shared_ptr<const topology> system(boost::system::error_code& error);
 
@@ -119,8 +120,8 @@ class topology {
   std::unique_ptr<const state> state_;
 };
 
-/// Copies the files that read() looks at from the machine at `options.root` to `directory` (made if it is not there), so
-/// that reading it back gives the same topology: what to attach to a report about a machine.
+/// Copies the files that read() looks at from the machine at `options.root` to `directory` (made if it is not there),
+/// so that reading it back gives the same topology: what to attach to a report about a machine.
 /// Errors: errc::machine_not_recorded naming the file; what was written before stays.
 void save_machine(const std::string& directory, const topology_options& options = {});
 

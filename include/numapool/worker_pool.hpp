@@ -26,11 +26,11 @@
 namespace numapool {
 
 struct worker_pool_options {
-  /// Threads a node; 0: the usable CPUs of the node, at most the cgroup's CPU quota, at most 16 (above that, registering
-  /// is the longer part: see README, Performance).
+  /// Threads a node; 0: the usable CPUs of the node, at most the cgroup's CPU quota, at most 16 (above that,
+  /// registering is the longer part: see README, Performance).
   unsigned workers_per_node = 0;
   /// Kept free on a node by admission; empty: 2 % of its memory, at least 512 MiB, never more than an eighth of it.
-  std::optional<std::size_t> reserve_bytes;
+  std::optional<std::size_t> reserve_bytes = std::nullopt;
   /// Called with one line for each thing that degraded and why; empty: nothing. On any thread, not at once on two.
   void (*log)(const char* line) = nullptr;
 };
@@ -62,8 +62,8 @@ struct pool_stats {
 ///
 /// Threads: every member may be called by any number of threads at once, except shutdown() and the destructor, which
 /// wait for the others to have returned.
-/// Threads are started, all of a node together, on the first use of that node, and named "numapool-<node>". They keep to
-/// the CPUs of their node that the process may use, and their current CUDA device is not kept.
+/// Threads are started, all of a node together, on the first use of that node, and named "numapool-<node>". They keep
+/// to the CPUs of their node that the process may use, and their current CUDA device is not kept.
 /// fork: a child has no workers; every call in it that would need one fails with errc::forked_child.
 class worker_pool {
  public:
@@ -71,8 +71,9 @@ class worker_pool {
   explicit worker_pool(const worker_pool_options& options = {});
 
   /// In this order: takes no more work; completes what has not started with errc::pool_shut_down (allocations) or drops
-  /// them unrun (functions; a submit() completes with errc::pool_shut_down); lets running functions and running allocations end; joins the threads; destroys the Asio
-  /// services. Buffers stay valid. Blocks. Requires: not called on one of its own workers (checked, aborts).
+  /// them unrun (functions; a submit() completes with errc::pool_shut_down); lets running functions and running
+  /// allocations end; joins the threads; destroys the Asio services. Buffers stay valid. Blocks. Requires: not called
+  /// on one of its own workers (checked, aborts).
   ~worker_pool();
   worker_pool(const worker_pool&) = delete;
   worker_pool& operator=(const worker_pool&) = delete;
@@ -91,16 +92,16 @@ class worker_pool {
   /// Errors: errc::unknown_node, errc::no_workers, errc::pool_shut_down, errc::forked_child. Starts the node's threads.
   [[nodiscard]] executor_type executor(node_id node);
 
-  /// Allocates `what` on its node's workers: admits, maps, binds, fills in parallel, verifies, pins (buffer.hpp says what
-  /// each field asks for). Blocks. Errors, with nothing left behind: any errc but malformed_list; the throwing form's
-  /// numapool::error has the details, the other form's empty buffer has them in why(). errc::called_from_worker on a
-  /// worker of this pool.
+  /// Allocates `what` on its node's workers: admits, maps, binds, fills in parallel, verifies, pins (buffer.hpp says
+  /// what each field asks for). Blocks. Errors, with nothing left behind: any errc but malformed_list; the throwing
+  /// form's numapool::error has the details, the other form's empty buffer has them in why(). errc::called_from_worker
+  /// on a worker of this pool.
   [[nodiscard]] buffer allocate(const request& what);
   [[nodiscard]] buffer allocate(const request& what, boost::system::error_code& error);
 
-  /// The same without blocking, under any Asio completion token for void(boost::system::error_code, buffer); on an error the
-  /// buffer is empty and its why() has the details. Completes on the token's executor, by default on a worker of the
-  /// node; never inside this call. A result that nobody takes frees itself.
+  /// The same without blocking, under any Asio completion token for void(boost::system::error_code, buffer); on an
+  /// error the buffer is empty and its why() has the details. Completes on the token's executor, by default on a worker
+  /// of the node; never inside this call. A result that nobody takes frees itself.
   /// Cancellation: terminal and total, looked at between pieces of 32 MiB; errc::cancelled with everything undone.
   /// Requires: the pool lives until the operation has completed.
   template <typename CompletionToken>
@@ -109,10 +110,11 @@ class worker_pool {
         detail::initiate_allocation{}, token, core_.get(), what);
   }
 
-  /// Runs `function` on a worker of `node` and delivers its result: void(std::exception_ptr, R), or void(std::exception_ptr)
-  /// when it returns nothing. Its exception, or a numapool::error with the codes of executor(), reaches the token. R must
-  /// be default-constructible and movable. `function` is moved to, invoked on and destroyed on the worker.
-  /// Inside a co_await expression name the function first: GCC 12 destroys a capturing lambda written there twice.
+  /// Runs `function` on a worker of `node` and delivers its result: void(std::exception_ptr, R), or
+  /// void(std::exception_ptr) when it returns nothing. Its exception, or a numapool::error with the codes of
+  /// executor(), reaches the token. R must be default-constructible and movable. `function` is moved to, invoked on and
+  /// destroyed on the worker. Inside a co_await expression name the function first: GCC 12 destroys a capturing lambda
+  /// written there twice.
   template <typename Function, typename CompletionToken>
   auto submit(node_id node, Function function, CompletionToken&& token) {
     using result = std::invoke_result_t<Function&>;
@@ -126,8 +128,8 @@ class worker_pool {
     return detail::submit_and_wait(*core_, node, function);
   }
 
-  /// dynamo's call: pinned memory for a GPU (process-local CUDA ordinal), on that GPU's node, for that GPU. Its deadline:
-  /// 10 s + 1 s a GiB within 10..300 s, but never less than 2 s a GiB, from the start of work.
+  /// dynamo's call: pinned memory for a GPU (process-local CUDA ordinal), on that GPU's node, for that GPU. Its
+  /// deadline: 10 s + 1 s a GiB within 10..300 s, but never less than 2 s a GiB, from the start of work.
   /// Errors as allocate(); errc::unknown_node when the device's node is unknown.
   [[nodiscard]] buffer allocate_pinned_for_gpu(std::size_t size_bytes, int device);
   [[nodiscard]] buffer allocate_pinned_for_gpu(std::size_t size_bytes, int device, boost::system::error_code& error);
@@ -136,7 +138,8 @@ class worker_pool {
 
   [[nodiscard]] pool_stats stats() const;
 
-  /// Returns when everything that was accepted before the call has completed. errc::called_from_worker on a worker.
+  /// Returns when everything that was accepted before the call has completed. errc::called_from_worker on a worker,
+  /// errc::forked_child in a child.
   void drain();
   /// The destructor's first four steps. Idempotent.
   void shutdown() noexcept;

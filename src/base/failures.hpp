@@ -30,7 +30,8 @@ namespace numapool::base {
 
 [[noreturn]] inline void raise(failure why) { throw error(std::move(why)); }
 
-/// Asio's pair of forms from one function that throws: runs it, and turns a numapool::error into `error` and `otherwise`.
+/// Asio's pair of forms from one function that throws: runs it, and turns a numapool::error into `error` and
+/// `otherwise`.
 template <typename Function, typename Result>
 Result catch_error(boost::system::error_code& error, Result otherwise, Function&& function) {
   try {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // numapool allocate: buffers on nodes, with what was asked and what was obtained at each step.
-#include "cli/allocate_options.hpp"
-#include "cli/allocation_session.hpp"
-#include "cli/buffer_facts.hpp"
-#include "cli/command.hpp"
-#include "cli/errors.hpp"
-
 #include <unistd.h>
 
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "cli/allocate_options.hpp"
+#include "cli/allocation_session.hpp"
+#include "cli/buffer_facts.hpp"
+#include "cli/command.hpp"
+#include "cli/errors.hpp"
 
 namespace numapool::cli {
 
@@ -49,10 +49,10 @@ constexpr const char* footer_text =
     "\n"
     "Examples:\n"
     "  numapool allocate --node 0 --size 1GiB\n"
-    "  numapool allocate --all-nodes --size 256MiB --verify full --hold 20 --json\n";
+    "  numapool allocate --all-nodes --size 256MiB --verify full --hold 20 --json";
 
-void add_text(CLI::App& command, const char* option, std::optional<std::string>& into,
-              const char* value, const char* meaning) {
+void add_text(CLI::App& command, const char* option, std::optional<std::string>& into, const char* value,
+              const char* meaning) {
   command
       .add_option_function<std::string>(
           option, [&into](const std::string& text) { into = text; }, meaning)
@@ -63,24 +63,20 @@ void add_options(CLI::App& command, allocate_arguments& typed) {
   add_text(command, "--node", typed.node, "N", "Place on this node");
   add_text(command, "--device", typed.device, "D",
            "Place on the node of this GPU and pin for it; D is its CUDA ordinal");
-  command.add_flag("--all-nodes", typed.all_nodes,
-                   "Place on every node with host memory that this process may use");
+  command.add_flag("--all-nodes", typed.all_nodes, "Place on every node with host memory that this process may use");
   add_text(command, "--size", typed.size, "BYTES", "Size of each buffer");
   add_text(command, "--count", typed.count, "K", "Buffers on each node [1]");
   add_text(command, "--pages", typed.pages, "auto|base|thp|2MiB|1GiB", "Kind of pages [auto]");
   add_text(command, "--pin", typed.pin, "auto|cuda|mlock|none", "What keeps them in place [auto]");
   add_text(command, "--policy", typed.policy, "prefer|strict|none",
-           "What the node means: pages there first, all there or an error, or first touch alone "
-           "[prefer]");
-  add_text(command, "--verify", typed.verify, "sample|full|off",
-           "Pages whose node is looked up afterwards [sample]");
+           "prefer: there first; strict: there or an error; none: first touch alone [prefer]");
+  add_text(command, "--verify", typed.verify, "sample|full|off", "Pages whose node is looked up afterwards [sample]");
   add_text(command, "--populate", typed.populate, "quiet|fast",
            "quiet stalls no other thread; fast is quicker with base pages [quiet]");
   add_text(command, "--chunk", typed.chunk, "BYTES", "Register in ranges of at most this size");
   add_text(command, "--threads", typed.threads, "T", "Workers on each node");
   add_text(command, "--timeout", typed.timeout, "SECONDS", "Give up on a buffer after that long");
-  add_text(command, "--hold", typed.hold, "SECONDS",
-           "Keep the buffers for that long after printing");
+  add_text(command, "--hold", typed.hold, "SECONDS", "Keep the buffers for that long after printing");
   command.add_flag("--json", typed.json, "Print one JSON document instead of a table");
 }
 
@@ -88,8 +84,8 @@ void add_options(CLI::App& command, allocate_arguments& typed) {
 
 void register_allocate(CLI::App& app, chosen_command& chosen) {
   auto typed = std::make_shared<allocate_arguments>();
-  CLI::App* command = app.add_subcommand(
-      "allocate", "Allocate buffers on nodes, and show what was obtained at each step");
+  CLI::App* command =
+      app.add_subcommand("allocate", "Allocate buffers on nodes, and show what was obtained at each step");
   add_options(*command, *typed);
   command->footer(footer_text);
   command->callback([typed, &chosen] {

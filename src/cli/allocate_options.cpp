@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/allocate_options.hpp"
 
-#include "cli/errors.hpp"
-#include "cli/quantity.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
+
+#include "cli/errors.hpp"
+#include "cli/quantity.hpp"
 
 namespace numapool::cli {
 
@@ -29,21 +29,17 @@ constexpr choices<pin_policy, 4> pin_choices{{{"auto", pin_policy::automatic},
                                               {"cuda", pin_policy::cuda},
                                               {"mlock", pin_policy::mlock},
                                               {"none", pin_policy::none}}};
-constexpr choices<bind_policy, 3> bind_choices{{{"prefer", bind_policy::prefer},
-                                                {"strict", bind_policy::strict},
-                                                {"none", bind_policy::none}}};
-constexpr choices<verify_policy, 3> verify_choices{{{"sample", verify_policy::sample},
-                                                    {"full", verify_policy::full},
-                                                    {"off", verify_policy::off}}};
-constexpr choices<populate_mode, 2> populate_choices{
-    {{"quiet", populate_mode::quiet}, {"fast", populate_mode::fast}}};
+constexpr choices<bind_policy, 3> bind_choices{
+    {{"prefer", bind_policy::prefer}, {"strict", bind_policy::strict}, {"none", bind_policy::none}}};
+constexpr choices<verify_policy, 3> verify_choices{
+    {{"sample", verify_policy::sample}, {"full", verify_policy::full}, {"off", verify_policy::off}}};
+constexpr choices<populate_mode, 2> populate_choices{{{"quiet", populate_mode::quiet}, {"fast", populate_mode::fast}}};
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   const auto lower = [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 template <typename Value, std::size_t N>
@@ -61,8 +57,7 @@ Value choose(std::string_view text, const choices<Value, N>& among) {
 // Reads the option into `value` when it was given; what is wrong with its text then begins with its
 // name.
 template <typename Value, typename Read>
-void read_option(const char* option, const std::optional<std::string>& text, Value& value,
-                 Read read) {
+void read_option(const char* option, const std::optional<std::string>& text, Value& value, Read read) {
   if (!text) {
     return;
   }
@@ -85,12 +80,10 @@ int read_device(const std::string& text) {
 }
 
 void read_target(const allocate_arguments& typed, allocate_options& asked) {
-  const int targets =
-      int{typed.node.has_value()} + int{typed.device.has_value()} + int{typed.all_nodes};
+  const int targets = int{typed.node.has_value()} + int{typed.device.has_value()} + int{typed.all_nodes};
   if (targets != 1) {
-    throw usage_error(
-        std::string(targets == 0 ? "no target was named" : "the targets exclude each other") +
-        "; write one of --node N, --device D or --all-nodes");
+    throw usage_error(std::string(targets == 0 ? "no target was named" : "the targets exclude each other") +
+                      "; write one of --node N, --device D or --all-nodes");
   }
   asked.all_nodes = typed.all_nodes;
   read_option("--node", typed.node, asked.what.node, [](const std::string& text) {
@@ -121,16 +114,14 @@ allocate_options read_arguments(const allocate_arguments& typed) {
   read_option("--verify", typed.verify, asked.what.verify, pick(verify_choices));
   read_option("--populate", typed.populate, asked.what.populate, pick(populate_choices));
   read_option("--chunk", typed.chunk, asked.what.chunk_bytes, parse_size);
-  read_option("--threads", typed.threads, asked.workers_per_node, [](const std::string& text) {
-    return static_cast<unsigned>(parse_whole(text, 1, threads_max));
-  });
+  read_option("--threads", typed.threads, asked.workers_per_node,
+              [](const std::string& text) { return static_cast<unsigned>(parse_whole(text, 1, threads_max)); });
   read_option("--timeout", typed.timeout, asked.what.timeout, parse_seconds);
   read_option("--hold", typed.hold, asked.hold, parse_seconds);
   return asked;
 }
 
-std::vector<request> requests_of(const allocate_options& asked,
-                                 const std::vector<node_info>& nodes) {
+std::vector<request> requests_of(const allocate_options& asked, const std::vector<node_info>& nodes) {
   std::vector<request> requests;
   const auto add = [&](const request& what) {
     requests.insert(requests.end(), asked.count, what);

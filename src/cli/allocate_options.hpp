@@ -4,14 +4,14 @@
 // What `numapool allocate` was asked for: the arguments as typed, and what they mean. Threads:
 // values; safe.
 
-#include <numapool/buffer.hpp>
-#include <numapool/topology.hpp>
-
 #include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <numapool/buffer.hpp>
+#include <numapool/topology.hpp>
 
 namespace numapool::cli {
 
@@ -47,7 +47,6 @@ struct allocate_options {
 
 /// One request a buffer, by ascending node.
 /// Throws numapool::error (errc::node_not_allowed) when --all-nodes finds no node to take.
-[[nodiscard]] std::vector<request> requests_of(const allocate_options& asked,
-                                               const std::vector<node_info>& nodes);
+[[nodiscard]] std::vector<request> requests_of(const allocate_options& asked, const std::vector<node_info>& nodes);
 
 }  // namespace numapool::cli

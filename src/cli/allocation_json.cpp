@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include "cli/buffer_facts.hpp"
 #include "cli/errors.hpp"
-
-#include <array>
-#include <cstdio>
-#include <utility>
+#include "cli/quantity.hpp"
 
 namespace numapool::cli {
 
@@ -23,12 +22,6 @@ json text_or_null(const std::string& text) {
 json errno_or_null(const boost::system::error_code& code) {
   const int number = errno_of(code);
   return number == 0 ? json(nullptr) : json(number);
-}
-
-json address_json(std::uintptr_t address) {
-  std::array<char, 2 + 2 * sizeof address + 1> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address));
-  return text.data();
 }
 
 double seconds(std::chrono::nanoseconds time) {
@@ -72,10 +65,9 @@ json registrations_json(const std::vector<registration>& registrations) {
     json facts;
     facts["offset"] = range.offset_bytes;
     facts["bytes"] = range.size_bytes;
-    facts["device_pointer"] =
-        range.device_pointer == nullptr
-            ? json(nullptr)
-            : address_json(reinterpret_cast<std::uintptr_t>(range.device_pointer));
+    facts["device_pointer"] = range.device_pointer == nullptr
+                                  ? json(nullptr)
+                                  : json(format_address(reinterpret_cast<std::uintptr_t>(range.device_pointer)));
     list.push_back(std::move(facts));
   }
   return list;
@@ -93,7 +85,7 @@ json timings_json(const timings& steps) {
 
 json buffer_json(const buffer_facts& buffer) {
   json facts;
-  facts["address"] = address_json(buffer.address);
+  facts["address"] = format_address(buffer.address);
   facts["requested_bytes"] = buffer.requested_bytes;
   facts["mapped_bytes"] = buffer.mapped_bytes;
   facts["node_requested"] = node_or_null(buffer.node_requested);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/allocation_session.hpp"
 
-#include "cli/errors.hpp"
-#include "cli/quantity.hpp"
+#include <utility>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/post.hpp>
 
-#include <utility>
+#include "cli/errors.hpp"
+#include "cli/quantity.hpp"
 
 namespace numapool::cli {
 
@@ -20,11 +21,7 @@ constexpr std::chrono::milliseconds progress_interval{500};  // nothing is shown
 }  // namespace
 
 allocation_session::allocation_session(worker_pool& pool, console& where)
-    : pool_(pool),
-      where_(where),
-      work_(io_.get_executor()),
-      signals_(io_, SIGINT, SIGTERM),
-      timer_(io_) {
+    : pool_(pool), where_(where), work_(io_.get_executor()), signals_(io_, SIGINT, SIGTERM), timer_(io_) {
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
     if (error) {
       return;
@@ -34,6 +31,15 @@ allocation_session::allocation_session(worker_pool& pool, console& where)
     signals_.clear(ignored);  // a second signal ends the process at once, should releasing hang
     cancel_all();
   });
+}
+
+allocation_session::~allocation_session() {
+  // A thread that brought a completion here may not have let go of the context yet: run until nothing holds it. The
+  // last hold of our own goes while it runs, so that whoever is last stops it, and none of them after it is gone.
+  timer_.cancel();
+  signals_.cancel();
+  asio::post(io_, [this] { work_.reset(); });
+  io_.run();
 }
 
 void allocation_session::allocate(const std::vector<request>& requests) {
@@ -49,9 +55,8 @@ void allocation_session::allocate(const std::vector<request>& requests) {
       finish(i, error, std::move(made));
     };
     pool_.async_allocate(requests[i],
-                         asio::bind_cancellation_slot(
-                             cancellations_[i].slot(),
-                             asio::bind_executor(io_.get_executor(), std::move(completed))));
+                         asio::bind_cancellation_slot(cancellations_[i].slot(),
+                                                      asio::bind_executor(io_.get_executor(), std::move(completed))));
   }
   while (pending_ != 0) {
     io_.run_one();
@@ -68,8 +73,7 @@ void allocation_session::allocate(const std::vector<request>& requests) {
   throw error(std::exchange(first_failure_, {}));
 }
 
-void allocation_session::finish(std::size_t index, const boost::system::error_code& error,
-                                buffer made) {
+void allocation_session::finish(std::size_t index, const boost::system::error_code& error, buffer made) {
   --pending_;
   if (!error) {
     buffers_[index] = std::move(made);
@@ -100,8 +104,8 @@ void allocation_session::show_progress() {
       return;
     }
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
-    where_.err << "\rallocating: " << buffers_.size() - pending_ << " of " << buffers_.size()
-               << " done, " << format_fixed(passed.count(), 1) << " s" << std::flush;
+    where_.err << "\rallocating: " << buffers_.size() - pending_ << " of " << buffers_.size() << " done, "
+               << format_fixed(passed.count(), 1) << " s" << std::flush;
     progress_shown_ = true;
     show_progress();
   });
@@ -116,8 +120,7 @@ void allocation_session::clear_progress() {
 int allocation_session::hold(std::chrono::milliseconds time) {
   if (where_.err_is_terminal && time.count() != 0) {
     const std::chrono::duration<double> seconds = time;
-    where_.err << "holding for " << format_fixed(seconds.count(), 1)
-               << " s; interrupt to release at once\n"
+    where_.err << "holding for " << format_fixed(seconds.count(), 1) << " s; interrupt to release at once\n"
                << std::flush;
   }
   bool is_over = false;

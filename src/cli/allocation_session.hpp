@@ -3,9 +3,12 @@
 
 // Several buffers allocated at once and held, while SIGINT and SIGTERM mean "undo it all".
 
-#include "cli/command.hpp"
-
-#include <numapool/worker_pool.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <vector>
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -13,12 +16,9 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <chrono>
-#include <csignal>
-#include <cstddef>
-#include <deque>
-#include <string>
-#include <vector>
+#include <numapool/worker_pool.hpp>
+
+#include "cli/command.hpp"
 
 namespace numapool::cli {
 
@@ -27,6 +27,7 @@ namespace numapool::cli {
 class allocation_session {
  public:
   allocation_session(worker_pool& pool, console& where);
+  ~allocation_session();
   allocation_session(const allocation_session&) = delete;
   allocation_session& operator=(const allocation_session&) = delete;
 

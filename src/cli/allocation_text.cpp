@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include "cli/buffer_facts.hpp"
 #include "cli/quantity.hpp"
 #include "cli/text_table.hpp"
-
-#include <array>
-#include <cstdio>
-#include <utility>
 
 namespace numapool::cli {
 
@@ -13,12 +11,6 @@ namespace {
 
 std::string number(node_id node) {
   return node.is_unknown() ? "?" : std::to_string(node.value());
-}
-
-std::string hexadecimal(std::uintptr_t address) {
-  std::array<char, 2 + 2 * sizeof address + 1> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address));
-  return text.data();
 }
 
 std::string percent(double share) {
@@ -45,9 +37,8 @@ std::string pages_cell(const buffer_facts& buffer) {
   if (!pages.huge_bytes) {
     return cell + ", huge share not said";
   }
-  const double share = buffer.mapped_bytes == 0 ? 0
-                                                : static_cast<double>(*pages.huge_bytes) /
-                                                      static_cast<double>(buffer.mapped_bytes);
+  const double share =
+      buffer.mapped_bytes == 0 ? 0 : static_cast<double>(*pages.huge_bytes) / static_cast<double>(buffer.mapped_bytes);
   return cell + ", " + percent(share) + " huge";
 }
 
@@ -100,6 +91,35 @@ void add_placement(std::vector<std::string>& lines, const buffer_facts& buffer) 
                   std::to_string(found.pages_checked) + " checked pages " + where);
 }
 
+// One thing that degraded, and the buffers it befell: most often all of them, for the same reason.
+struct note {
+  std::string line;
+  std::vector<std::size_t> buffers;
+};
+
+void add_note(std::vector<note>& notes, std::string line, std::size_t buffer) {
+  for (note& known : notes) {
+    if (known.line == line) {
+      known.buffers.push_back(buffer);
+      return;
+    }
+  }
+  notes.push_back({std::move(line), {buffer}});
+}
+
+std::string notes_text(const std::vector<note>& notes, std::size_t buffers) {
+  std::string text = notes.empty() ? "" : "\ndegraded\n";
+  for (const note& what : notes) {
+    std::string who;
+    for (const std::size_t buffer : what.buffers) {
+      who += (who.empty() ? "" : ",") + std::to_string(buffer);
+    }
+    who = (what.buffers.size() == 1 ? "buffer " : "buffers ") + who;
+    text += "  " + (buffers > 1 && what.buffers.size() == buffers ? "all buffers" : who) + ": " + what.line + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> degradations(const buffer_facts& buffer) {
@@ -110,21 +130,19 @@ std::vector<std::string> degradations(const buffer_facts& buffer) {
                     std::string(name(policy.obtained)) + because(policy.reason, policy.error));
   }
   if (!buffer.pages.reason.empty()) {
-    lines.push_back("pages: obtained " + std::string(name(buffer.pages.kind)) + ": " +
-                    buffer.pages.reason);
+    lines.push_back("pages: obtained " + std::string(name(buffer.pages.kind)) + ": " + buffer.pages.reason);
   }
   add_placement(lines, buffer);
   const bool others = !buffer.node_requested.is_unknown() && !buffer.node_of_workers.is_unknown() &&
                       buffer.node_of_workers != buffer.node_requested;
   if (others) {
-    lines.push_back("workers: node " + number(buffer.node_requested) +
-                    " has no usable CPU, those of node " + number(buffer.node_of_workers) +
-                    " filled it");
+    lines.push_back("workers: node " + number(buffer.node_requested) + " has no usable CPU, those of node " +
+                    number(buffer.node_of_workers) + " filled it");
   }
   const pin_outcome& pin = buffer.pin;
   if (pin.error.failed() || !pin.reason.empty()) {
-    lines.push_back("pin: asked " + std::string(name(pin.asked)) + ", obtained " +
-                    std::string(name(pin.obtained)) + because(pin.reason, pin.error));
+    lines.push_back("pin: asked " + std::string(name(pin.asked)) + ", obtained " + std::string(name(pin.obtained)) +
+                    because(pin.reason, pin.error));
   }
   return lines;
 }
@@ -137,27 +155,23 @@ std::string allocation_text(const std::vector<buffer_facts>& buffers) {
   for (const char* heading : {"pages", "on node (witness)", "policy", "pin"}) {
     table.add_column(heading, align::left);
   }
-  for (const char* heading :
-       {"workers", "map s", "populate s", "verify s", "register s", "total s", "GiB/s"}) {
+  for (const char* heading : {"workers", "map s", "populate s", "verify s", "register s", "total s", "GiB/s"}) {
     table.add_column(heading, align::right);
   }
-  std::string notes;
+  std::vector<note> notes;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const buffer_facts& buffer = buffers[i];
     const timings& steps = buffer.timings;
     table.add_row({std::to_string(i), number(buffer.node_requested), number(buffer.node_reached),
-                   hexadecimal(buffer.address), format_bytes(buffer.mapped_bytes),
-                   pages_cell(buffer), share_cell(buffer.placement),
-                   std::string(name(buffer.policy.obtained)), pin_cell(buffer.pin),
-                   std::to_string(buffer.workers), seconds(steps.map), seconds(steps.populate),
-                   seconds(steps.verify), seconds(steps.register_), seconds(steps.total),
-                   rate_cell(buffer)});
-    for (const std::string& line : degradations(buffer)) {
-      notes += "  buffer " + std::to_string(i) + ": " + line + "\n";
+                   format_address(buffer.address), format_bytes(buffer.mapped_bytes), pages_cell(buffer),
+                   share_cell(buffer.placement), std::string(name(buffer.policy.obtained)), pin_cell(buffer.pin),
+                   std::to_string(buffer.workers), seconds(steps.map), seconds(steps.populate), seconds(steps.verify),
+                   seconds(steps.register_), seconds(steps.total), rate_cell(buffer)});
+    for (std::string& line : degradations(buffer)) {
+      add_note(notes, std::move(line), i);
     }
   }
-  std::string text = table.to_text();
-  return notes.empty() ? text : text + "\nless than asked\n" + notes;
+  return table.to_text() + notes_text(notes, buffers.size());
 }
 
 }  // namespace numapool::cli

@@ -4,15 +4,15 @@
 // What a buffer says about itself, as plain values that outlive it, and the two renderings of
 // several of them. The renderings are pure. Threads: values and free functions; safe.
 
-#include <numapool/buffer.hpp>
-
-#include <nlohmann/json.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <numapool/buffer.hpp>
 
 namespace numapool::cli {
 
@@ -37,8 +37,7 @@ struct buffer_facts {
 /// Requires: `from` holds memory.
 [[nodiscard]] buffer_facts facts_of(const buffer& from);
 
-[[nodiscard]] nlohmann::ordered_json allocation_json(long pid,
-                                                     const std::vector<buffer_facts>& buffers);
+[[nodiscard]] nlohmann::ordered_json allocation_json(long pid, const std::vector<buffer_facts>& buffers);
 /// One line a buffer, then one for each thing that degraded and why.
 [[nodiscard]] std::string allocation_text(const std::vector<buffer_facts>& buffers);
 /// A sentence for each step that gave less than was asked; empty when all is as asked.

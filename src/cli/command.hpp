@@ -3,13 +3,13 @@
 
 // What a subcommand is: one file with one function that registers it. command_line.cpp lists them.
 
-#include <numapool/error.hpp>
+#include <functional>
+#include <ostream>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <functional>
-#include <ostream>
+#include <numapool/error.hpp>
 
 namespace numapool::cli {
 
@@ -22,9 +22,8 @@ struct console {
 
 /// The subcommand that the arguments chose, ready to run.
 struct chosen_command {
-  bool json = false;  // its failures are told as a document
-  std::function<int(console&)>
-      run;  // returns the exit status, throws what report_current_exception() knows
+  bool json = false;                 // its failures are told as a document
+  std::function<int(console&)> run;  // returns the exit status, throws what report_current_exception() knows
 };
 
 void register_topology(CLI::App& app, chosen_command& chosen);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command_line.hpp"
 
-#include "cli/errors.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <string>
+
+#include "cli/errors.hpp"
 
 namespace numapool::cli {
 
@@ -32,15 +32,20 @@ constexpr const char* footer_text =
     "the signal that ended the command early.\n"
     "\n"
     "Example:\n"
-    "  numapool topology\n";
+    "  numapool topology";
 
-// CLI11's words for what is wrong, as one sentence with the way out.
+// What is wrong as one sentence with the way out: CLI11's own words are not always one.
 std::string usage_sentence(const CLI::App& app, const CLI::ParseError& wrong) {
   std::string sentence = wrong.what();
+  const std::string kind = wrong.get_name();
+  if (kind == "ArgumentMismatch") {
+    sentence = sentence.substr(0, sentence.find(':')) + ": wants exactly one value, once";
+  } else if (kind == "ExtrasError") {
+    sentence = "not expected here:" + sentence.substr(sentence.find(':') + 1);
+  }
   std::replace(sentence.begin(), sentence.end(), '\n', ' ');
   const auto chosen = app.get_subcommands();
-  const std::string command =
-      chosen.empty() ? std::string("numapool") : "numapool " + chosen.front()->get_name();
+  const std::string command = chosen.empty() ? std::string("numapool") : "numapool " + chosen.front()->get_name();
   return sentence + "; '" + command + " --help' shows what can be written";
 }
 
@@ -53,14 +58,10 @@ void tell(const report& what, bool as_json, console& where) {
 }
 
 int parse_and_run(int argc, const char* const* argv, console& where, chosen_command& chosen) {
-  CLI::App app(
-      "Puts host memory on the right NUMA node, resident and pinned, and shows the machine.",
-      "numapool");
-  app.set_version_flag("--version", std::string("numapool ") + NUMAPOOL_VERSION,
-                       "Print the version and exit");
+  CLI::App app("Puts host memory on the right NUMA node, resident and pinned, and shows the machine.", "numapool");
+  app.set_version_flag("--version", std::string("numapool ") + NUMAPOOL_VERSION, "Print the version and exit");
   app.set_help_flag("--help,-h", "Print this help and exit");
   app.footer(footer_text);
-  app.require_subcommand(1);
   register_topology(app, chosen);
   register_allocate(app, chosen);
   try {
@@ -71,6 +72,9 @@ int parse_and_run(int argc, const char* const* argv, console& where, chosen_comm
     return exit_done;
   } catch (const CLI::ParseError& wrong) {
     throw usage_error(usage_sentence(app, wrong));
+  }
+  if (!chosen.run) {  // CLI11's require_subcommand() would say so of a misspelt one too
+    throw usage_error("no command was named; 'numapool --help' lists them");
   }
   return chosen.run(where);
 }

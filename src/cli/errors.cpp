@@ -8,8 +8,8 @@
 namespace numapool::cli {
 
 int errno_of(const boost::system::error_code& code) noexcept {
-  const bool is_errno = code.category() == boost::system::system_category() ||
-                        code.category() == boost::system::generic_category();
+  const bool is_errno =
+      code.category() == boost::system::system_category() || code.category() == boost::system::generic_category();
   return is_errno ? code.value() : 0;
 }
 
@@ -55,11 +55,10 @@ report rethrow_and_report() {
                          "this process has no memory left for its own bookkeeping; "
                          "ask for less or raise its limits");
   } catch (const std::exception& e) {
-    return simple_report("unexpected", std::string("unexpected failure: ") + e.what() +
-                                           "; this is a bug of numapool, please report it");
+    return simple_report(
+        "unexpected", std::string("unexpected failure: ") + e.what() + "; this is a bug of numapool, please report it");
   } catch (...) {
-    return simple_report("unexpected",
-                         "unexpected failure; this is a bug of numapool, please report it");
+    return simple_report("unexpected", "unexpected failure; this is a bug of numapool, please report it");
   }
 }
 

@@ -4,13 +4,13 @@
 // What the command line can fail with besides numapool::error, and how any failure is told.
 // Threads: values and free functions; safe.
 
-#include <numapool/error.hpp>
-
-#include <nlohmann/json.hpp>
-
 #include <stdexcept>
 #include <string>
 #include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include <numapool/error.hpp>
 
 namespace numapool::cli {
 
@@ -32,8 +32,7 @@ class usage_error : public std::runtime_error {
 class output_error : public std::runtime_error {
  public:
   output_error(const std::string& target, int error_number)
-      : std::runtime_error("cannot write to " + target + ": " +
-                           std::generic_category().message(error_number) +
+      : std::runtime_error("cannot write to " + target + ": " + std::generic_category().message(error_number) +
                            "; name a place that can be written and has room"),
         error_number_(error_number) {}
   [[nodiscard]] int error_number() const noexcept { return error_number_; }

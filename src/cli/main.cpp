@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/command_line.hpp"
-
 #include <unistd.h>
 
 #include <iostream>
+
+#include "cli/command_line.hpp"
 
 int main(int argc, char** argv) {
   numapool::cli::console where{std::cout, std::cerr, isatty(STDERR_FILENO) == 1};

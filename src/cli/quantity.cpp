@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/quantity.hpp"
 
-#include "cli/errors.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <limits>
 #include <optional>
+
+#include "cli/errors.hpp"
 
 namespace numapool::cli {
 
@@ -139,8 +139,7 @@ std::size_t parse_size(std::string_view text) {
   }
   const scaled bytes = scale(*number, *unit);
   if (bytes.how == scaling::inexact) {
-    throw usage_error(quoted(text) +
-                      " is not a whole number of bytes; write it with a smaller unit");
+    throw usage_error(quoted(text) + " is not a whole number of bytes; write it with a smaller unit");
   }
   if (bytes.how == scaling::overflow) {
     throw usage_error(quoted(text) + " is more than 64 bits can count; write less than 16EiB");
@@ -174,8 +173,8 @@ std::uint64_t parse_whole(std::string_view text, std::uint64_t least, std::uint6
       return whole.value;
     }
   }
-  throw usage_error(quoted(text) + " does not do; write a whole number from " +
-                    std::to_string(least) + " to " + std::to_string(most));
+  throw usage_error(quoted(text) + " does not do; write a whole number from " + std::to_string(least) + " to " +
+                    std::to_string(most));
 }
 
 std::string format_bytes(std::uint64_t bytes) {
@@ -183,14 +182,19 @@ std::string format_bytes(std::uint64_t bytes) {
   std::size_t unit = 0;
   std::uint64_t size = 1;
   // 1023.95 rounds to 1024.0, which reads better as 1.0 of the next unit.
-  while (unit + 1 < units.size() &&
-         static_cast<double>(bytes) >= 1023.95 * static_cast<double>(size)) {
+  while (unit + 1 < units.size() && static_cast<double>(bytes) >= 1023.95 * static_cast<double>(size)) {
     size *= 1024;
     ++unit;
   }
   const bool whole = bytes % size == 0;
   const double value = static_cast<double>(bytes) / static_cast<double>(size);
   return format_fixed(value, whole ? 0 : 1) + " " + units[unit];
+}
+
+std::string format_address(std::uintptr_t address) {
+  std::array<char, 2 + 2 * sizeof address + 1> text{};
+  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address));
+  return text.data();
 }
 
 std::string format_fixed(double value, int decimals) {

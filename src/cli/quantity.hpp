@@ -23,11 +23,13 @@ namespace numapool::cli {
 [[nodiscard]] std::chrono::milliseconds parse_seconds(std::string_view text);
 
 /// A whole number from `least` to `most`.
-[[nodiscard]] std::uint64_t parse_whole(std::string_view text, std::uint64_t least,
-                                        std::uint64_t most);
+[[nodiscard]] std::uint64_t parse_whole(std::string_view text, std::uint64_t least, std::uint64_t most);
 
 /// "256 MiB", "15.6 GiB", "4095 B": at most one decimal.
 [[nodiscard]] std::string format_bytes(std::uint64_t bytes);
+
+/// "0x7f0000200000".
+[[nodiscard]] std::string format_address(std::uintptr_t address);
 
 /// With `decimals` digits after the point, never in exponent form.
 [[nodiscard]] std::string format_fixed(double value, int decimals);

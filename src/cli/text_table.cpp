@@ -55,8 +55,7 @@ std::string text_table::to_text() const {
         const std::string_view part = k < cells[i].size() ? cells[i][k] : std::string_view();
         const std::string fill(widths[i] - part.size(), ' ');
         out += i == 0 ? "" : "  ";
-        out +=
-            columns_[i].side == align::right ? fill + std::string(part) : std::string(part) + fill;
+        out += columns_[i].side == align::right ? fill + std::string(part) : std::string(part) + fill;
       }
       out.erase(out.find_last_not_of(' ') + 1);
       text += out + "\n";

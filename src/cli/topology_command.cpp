@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // numapool topology: the machine's nodes, and what this process may use of them.
-#include "cli/command.hpp"
-#include "cli/errors.hpp"
-#include "cli/topology_facts.hpp"
-
 #include <cerrno>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+
+#include "cli/command.hpp"
+#include "cli/errors.hpp"
+#include "cli/topology_facts.hpp"
 
 namespace numapool::cli {
 
@@ -30,9 +31,23 @@ void write_file(const std::string& path, const std::string& text) {
   }
 }
 
+topology read_machine(const topology_options& options) {
+  try {
+    return topology::read(options);
+  } catch (const error& unreadable) {
+    if (options.root.empty()) {
+      throw;
+    }
+    // Paths in a recorded machine read as its own, so that the folder itself has to be named here.
+    failure why = unreadable.why();
+    why.message = "'" + options.root + "' is no recorded machine: " + why.message;
+    throw error(std::move(why));
+  }
+}
+
 int show_topology(const topology_arguments& asked, console& where) {
   const topology_options options{asked.sysroot};
-  const topology_facts machine = facts_of(topology::read(options));
+  const topology_facts machine = facts_of(read_machine(options));
   if (!asked.save.empty()) {
     save_machine(asked.save, options);
   }
@@ -52,24 +67,19 @@ int show_topology(const topology_arguments& asked, console& where) {
 
 void register_topology(CLI::App& app, chosen_command& chosen) {
   auto asked = std::make_shared<topology_arguments>();
-  CLI::App* command =
-      app.add_subcommand("topology", "Show the NUMA nodes, and what this process may use of them");
+  CLI::App* command = app.add_subcommand("topology", "Show the NUMA nodes, and what this process may use of them");
   command
-      ->add_option("--sysroot", asked->sysroot,
-                   "Show the machine recorded in DIR/sys and DIR/proc instead of this one")
+      ->add_option("--sysroot", asked->sysroot, "Show the machine recorded in DIR/sys and DIR/proc instead of this one")
       ->type_name("DIR");
-  command
-      ->add_option("--save", asked->save,
-                   "Also record the machine in DIR, for --sysroot to read somewhere else")
+  command->add_option("--save", asked->save, "Also record the machine in DIR, for --sysroot to read somewhere else")
       ->type_name("DIR");
-  command->add_option("--svg", asked->svg, "Also draw the machine into FILE, as SVG")
-      ->type_name("FILE");
+  command->add_option("--svg", asked->svg, "Also draw the machine into FILE, as SVG")->type_name("FILE");
   command->add_flag("--json", asked->json, "Print one JSON document instead of tables");
   command->footer(
       "Examples:\n"
       "  numapool topology\n"
       "  numapool topology --save machine --svg machine.svg\n"
-      "  numapool topology --sysroot machine --json\n");
+      "  numapool topology --sysroot machine --json");
   command->callback([asked, &chosen, command] {
     for (const char* option : {"--sysroot", "--save", "--svg"}) {
       if (command->count(option) != 0 && command->get_option(option)->as<std::string>().empty()) {

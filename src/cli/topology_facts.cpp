@@ -26,4 +26,12 @@ std::optional<std::uint32_t> distance_to(const node_info& from, node_id to) noex
   return std::nullopt;
 }
 
+std::string usable_memory(const topology_facts& machine) {
+  const node_set& nodes = machine.allowed_nodes;
+  if (nodes.empty()) {
+    return "no memory";
+  }
+  return "the memory of node" + std::string(nodes.size() == 1 ? " " : "s ") + nodes.to_list();
+}
+
 }  // namespace numapool::cli

@@ -4,13 +4,13 @@
 // A machine as plain values, and its three renderings. The renderings are pure: they read nothing
 // but their argument. Threads: values and free functions; safe.
 
-#include <numapool/topology.hpp>
-
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <numapool/topology.hpp>
 
 namespace numapool::cli {
 
@@ -30,6 +30,9 @@ struct topology_facts {
 
 /// The distance that the node's firmware gives; empty when it gives none.
 [[nodiscard]] std::optional<std::uint32_t> distance_to(const node_info& from, node_id to) noexcept;
+
+/// "the memory of nodes 0-1", "no memory".
+[[nodiscard]] std::string usable_memory(const topology_facts& machine);
 
 [[nodiscard]] nlohmann::ordered_json topology_json(const topology_facts& machine);
 [[nodiscard]] std::string topology_text(const topology_facts& machine);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/topology_facts.hpp"
-
 #include <utility>
+
+#include "cli/topology_facts.hpp"
 
 namespace numapool::cli {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/quantity.hpp"
-#include "cli/text_table.hpp"
-#include "cli/topology_facts.hpp"
-
 #include <algorithm>
 #include <sstream>
 #include <string_view>
+
+#include "cli/quantity.hpp"
+#include "cli/text_table.hpp"
+#include "cli/topology_facts.hpp"
 
 namespace numapool::cli {
 
@@ -67,16 +67,16 @@ std::string escaped(std::string_view text) {
 std::string text_at(int x, int y, std::string_view style_class, std::string_view text,
                     std::string_view anchor = "start") {
   std::ostringstream out;
-  out << "<text x=\"" << x << "\" y=\"" << y << "\" class=\"" << style_class << "\" text-anchor=\""
-      << anchor << "\">" << escaped(text) << "</text>\n";
+  out << "<text x=\"" << x << "\" y=\"" << y << "\" class=\"" << style_class << "\" text-anchor=\"" << anchor << "\">"
+      << escaped(text) << "</text>\n";
   return out.str();
 }
 
 std::string box(int x, int y, int width, int height, std::string_view style_class, int radius,
                 std::string_view more = "") {
   std::ostringstream out;
-  out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height
-      << "\" class=\"" << style_class << "\" rx=\"" << radius << "\"" << more << "/>\n";
+  out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height << "\" class=\""
+      << style_class << "\" rx=\"" << radius << "\"" << more << "/>\n";
   return out.str();
 }
 
@@ -119,8 +119,7 @@ class card {
   }
 
   void heading() {
-    const std::string note =
-        node_.gpu_pci_address ? "GPU " + *node_.gpu_pci_address : std::string(name(node_.kind));
+    const std::string note = node_.gpu_pci_address ? "GPU " + *node_.gpu_pci_address : std::string(name(node_.kind));
     line("head", "node " + std::to_string(node_.id.value()), note);
     y_ += 4;
   }
@@ -181,20 +180,38 @@ struct section {
 };
 
 std::vector<section> sections_of(const topology_facts& machine) {
-  std::vector<section> sections{
-      {"Nodes with CPUs", {}}, {"Memory only", {}}, {"Memory of GPUs", {}}, {"Empty", {}}};
+  std::vector<section> sections{{"Nodes with CPUs", {}}, {"Memory only", {}}, {"Memory of GPUs", {}}};
   for (const node_info& node : machine.nodes) {
-    std::size_t place = 3;
     if (node.gpu_pci_address) {
-      place = 2;
+      sections[2].nodes.push_back(&node);
     } else if (!node.cpus.empty()) {
-      place = 0;
+      sections[0].nodes.push_back(&node);
     } else if (node.memory_bytes != 0) {
-      place = 1;
+      sections[1].nodes.push_back(&node);
     }
-    sections[place].nodes.push_back(&node);
   }
   return sections;
+}
+
+// Nodes with neither CPUs nor memory need no cards; machines with GPU memory can have dozens of
+// them.
+int draw_empty_nodes(std::string& out, const topology_facts& machine, int y) {
+  node_set empty;
+  for (const node_info& node : machine.nodes) {
+    if (!node.gpu_pci_address && node.cpus.empty() && node.memory_bytes == 0) {
+      empty.insert(node.id);
+    }
+  }
+  if (empty.empty()) {
+    return y;
+  }
+  out += text_at(margin, y + 12, "section", "Neither CPUs nor memory");
+  y += 32;
+  for (const std::string& line : wrap_list(empty.to_list(), 120)) {
+    out += text_at(margin, y, "list", line);
+    y += line_height;
+  }
+  return y + 8;
 }
 
 // Draws one section's cards in rows of equal height; returns the y below it.
@@ -257,17 +274,15 @@ int draw_distances(std::string& out, const topology_facts& machine, int y, int& 
   width = std::max(width, x + margin);
   y += 22;
   for (const node_info& from : machine.nodes) {
-    out += text_at(margin + label_width - 10, y + cell / 2 + 4, "muted",
-                   "node " + std::to_string(from.id.value()), "end");
+    out +=
+        text_at(margin + label_width - 10, y + cell / 2 + 4, "muted", "node " + std::to_string(from.id.value()), "end");
     x = margin + label_width;
     for (const node_info& to : machine.nodes) {
       const auto distance = distance_to(from, to.id);
       const double strength = distance ? 0.08 + 0.62 * heat_of(*distance, most) : 0.0;
-      out +=
-          box(x, y, cell, cell, "heat", 0, " fill-opacity=\"" + format_fixed(strength, 2) + "\"");
+      out += box(x, y, cell, cell, "heat", 0, " fill-opacity=\"" + format_fixed(strength, 2) + "\"");
       out += box(x, y, cell, cell, "cell", 0);
-      out += text_at(x + cell / 2, y + cell / 2 + 4, "text",
-                     distance ? std::to_string(*distance) : "-", "middle");
+      out += text_at(x + cell / 2, y + cell / 2 + 4, "text", distance ? std::to_string(*distance) : "-", "middle");
       x += cell;
     }
     y += cell;
@@ -276,12 +291,10 @@ int draw_distances(std::string& out, const topology_facts& machine, int y, int& 
 }
 
 int draw_heading(std::string& out, const topology_facts& machine) {
-  out += text_at(margin, margin + 18, "title", "NUMA nodes of this machine");
-  const std::string nodes = machine.allowed_nodes.to_list();
-  std::string line =
-      std::to_string(machine.nodes.size()) + (machine.nodes.size() == 1 ? " node, " : " nodes, ") +
-      cpu_count(machine.online_cpus) + " online; this process may use " +
-      cpu_count(machine.allowed_cpus) + " and memory of nodes " + (nodes.empty() ? "none" : nodes);
+  out += text_at(margin, margin + 18, "title", "NUMA nodes");
+  std::string line = std::to_string(machine.nodes.size()) + (machine.nodes.size() == 1 ? " node, " : " nodes, ") +
+                     cpu_count(machine.online_cpus) + " online; this process may use " +
+                     cpu_count(machine.allowed_cpus) + " and " + usable_memory(machine);
   if (machine.source == topology_source::synthetic) {
     line += "; the kernel lists no nodes";
   }
@@ -300,6 +313,7 @@ std::string topology_svg(const topology_facts& machine) {
       y = draw_section(body, what, y);
     }
   }
+  y = draw_empty_nodes(body, machine, y);
   y = draw_distances(body, machine, y, width);
   for (const std::string& warning : machine.warnings) {
     body += text_at(margin, y + 12, "warning", "warning: " + warning);
@@ -310,7 +324,7 @@ std::string topology_svg(const topology_facts& machine) {
   out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
       << "\" viewBox=\"0 0 " << width << " " << height << "\" role=\"img\">\n"
-      << "<title>NUMA nodes of this machine</title>\n"
+      << "<title>NUMA nodes</title>\n"
       << style << box(0, 0, width, height, "page", 0) << body << "</svg>\n";
   return out.str();
 }

@@ -7,8 +7,7 @@ namespace numapool::cli {
 
 namespace {
 
-constexpr std::size_t list_width =
-    28;  // of a CPU list in its column; longer ones take several lines
+constexpr std::size_t list_width = 28;  // of a CPU list in its column; longer ones take several lines
 
 std::string listed(const std::string& list) {
   return list.empty() ? "none" : join_lines(wrap_list(list, list_width));
@@ -19,13 +18,10 @@ std::string counted(std::size_t count, const std::string& noun) {
 }
 
 std::string summary(const topology_facts& machine) {
-  std::string text = counted(machine.nodes.size(), "node") + ", " +
-                     std::to_string(machine.cpu_nodes) + " with CPUs; " +
+  std::string text = counted(machine.nodes.size(), "node") + ", " + std::to_string(machine.cpu_nodes) + " with CPUs; " +
                      counted(machine.online_cpus.size(), "CPU") + " online\n";
-  const std::string nodes = machine.allowed_nodes.to_list();
-  const std::string cpus = machine.allowed_cpus.to_list();
-  text += "this process may use CPUs " + (cpus.empty() ? "none" : cpus) + " and memory of nodes " +
-          (nodes.empty() ? "none" : nodes) + "\n";
+  text +=
+      "this process may use " + counted(machine.allowed_cpus.size(), "CPU") + " and " + usable_memory(machine) + "\n";
   if (machine.cpu_quota) {
     text += "its cgroups allow the time of " + format_fixed(*machine.cpu_quota, 2) + " CPUs\n";
   }
@@ -33,6 +29,12 @@ std::string summary(const topology_facts& machine) {
     text += "the kernel lists no nodes: node 0 stands for the whole machine\n";
   }
   return text;
+}
+
+// Of a machine whose CPUs are all usable, the second list would only repeat the first.
+std::string usable_cell(const node_info& node) {
+  const bool all = !node.cpus.empty() && node.usable_cpus == node.cpus;
+  return all ? "all" : listed(node.usable_cpus.to_list());
 }
 
 std::string kind_cell(const node_info& node) {
@@ -51,8 +53,8 @@ std::string memory_cell(const node_info& node) {
 std::string huge_pages_cell(const node_info& node) {
   std::vector<std::string> lines;
   for (const huge_page_pool& pool : node.huge_pages) {
-    lines.push_back(format_bytes(pool.page_size_bytes) + ": " + std::to_string(pool.free_pages) +
-                    " of " + std::to_string(pool.total_pages));
+    lines.push_back(format_bytes(pool.page_size_bytes) + ": " + std::to_string(pool.free_pages) + " of " +
+                    std::to_string(pool.total_pages));
   }
   return lines.empty() ? "-" : join_lines(lines);
 }
@@ -67,9 +69,8 @@ std::string node_table(const topology_facts& machine) {
   table.add_column("free", align::right);
   table.add_column("huge pages free", align::left);
   for (const node_info& node : machine.nodes) {
-    table.add_row({std::to_string(node.id.value()), kind_cell(node), listed(node.cpus.to_list()),
-                   listed(node.usable_cpus.to_list()), memory_cell(node),
-                   node.memory_bytes == 0 ? "-" : format_bytes(node.free_bytes),
+    table.add_row({std::to_string(node.id.value()), kind_cell(node), listed(node.cpus.to_list()), usable_cell(node),
+                   memory_cell(node), node.memory_bytes == 0 ? "-" : format_bytes(node.free_bytes),
                    huge_pages_cell(node)});
   }
   return table.to_text();

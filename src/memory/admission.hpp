@@ -46,13 +46,13 @@ struct admission_request {
 /// Kept free of `total_bytes`: 2 % of it, at least 512 MiB, never more than an eighth.
 [[nodiscard]] std::size_t default_reserve_bytes(std::uint64_t total_bytes) noexcept;
 
-/// Errors: out_of_node_memory, out_of_memory, cgroup_memory_limit, naming what was asked, what there is and which limit.
-/// On success `ticket` holds the bytes. Cost: reads one meminfo a node and a few cgroup files.
+/// Errors: out_of_node_memory, out_of_memory, cgroup_memory_limit, naming what was asked, what there is and which
+/// limit. On success `ticket` holds the bytes. Cost: reads one meminfo a node and a few cgroup files.
 [[nodiscard]] failure admit(const platform::files& files, const topology& nodes, const admission_request& wanted,
                             admission_ticket& ticket);
 
-/// Free huge pages of `page_size_bytes` on `node` now: the smaller of the node's free pages and the global free pages less
-/// those that other mappings have reserved. Empty when the kernel has no such pool.
+/// Free huge pages of `page_size_bytes` on `node` now: the smaller of the node's free pages and the global free pages
+/// less those that other mappings have reserved. Empty when the kernel has no such pool.
 [[nodiscard]] std::optional<std::uint64_t> free_huge_pages(const platform::files& files, node_id node,
                                                            std::size_t page_size_bytes);
 

@@ -94,12 +94,14 @@ failure allocation::validate(const topology& nodes, const request& what, numapoo
   const node_info* const node = nodes.find(what.node);
   if (node == nullptr) {
     const std::string asked = what.node.is_unknown() ? "the unknown node" : node_text(what.node);
-    return refuse(errc::unknown_node, "asked for " + asked + ", which this machine has not: topology::nodes() lists what it has");
+    return refuse(errc::unknown_node,
+                  "asked for " + asked + ", which this machine has not: topology::nodes() lists what it has");
   }
   if (what.bind == bind_policy::strict && !node->allowed_memory) {
-    return refuse(errc::node_not_allowed, "asked for memory strictly on " + node_text(what.node) +
-                                              ", which this process may not use (allowed: " +
-                                              nodes.allowed_nodes().to_list() + "): widen cpuset.mems or ask for another node");
+    return refuse(errc::node_not_allowed,
+                  "asked for memory strictly on " + node_text(what.node) +
+                      ", which this process may not use (allowed: " + nodes.allowed_nodes().to_list() +
+                      "): widen cpuset.mems or ask for another node");
   }
   return {};
 }
@@ -107,7 +109,8 @@ failure allocation::validate(const topology& nodes, const request& what, numapoo
 failure allocation::prepare() {
   started_ = clock::now();
   memory_node_ = what_.node.is_unknown() || is_strict() ? what_.node : nodes_.nearest_memory_node(what_.node);
-  for (const auto step : {&allocation::plan_pin, &allocation::admit, &allocation::map, &allocation::lock, &allocation::bind}) {
+  for (const auto step :
+       {&allocation::plan_pin, &allocation::admit, &allocation::map, &allocation::lock, &allocation::bind}) {
     if (failure why = (this->*step)()) {
       state_ = std::make_unique<buffer_state>(machine_);
       ticket_ = {};
@@ -202,9 +205,11 @@ failure allocation::map() {
 
   // Decided before there is anything to undo.
   if (pin_plan_ == pin_kind::cuda) {
-    const auto chunk = chunk_length({what_.chunk_bytes, what_.block_stride_bytes, options.huge_page_size_bytes != 0 ? options.huge_page_size_bytes : base_page_bytes_,
-                                     registration_limit_bytes(machine_.files)},
-                                    options.size_bytes);
+    const auto chunk =
+        chunk_length({what_.chunk_bytes, what_.block_stride_bytes,
+                      options.huge_page_size_bytes != 0 ? options.huge_page_size_bytes : base_page_bytes_,
+                      registration_limit_bytes(machine_.files)},
+                     options.size_bytes);
     if (!chunk) {
       return fail(errc::invalid_option, operation::pin,
                   "a block of " + std::to_string(what_.block_stride_bytes) +
@@ -215,13 +220,17 @@ failure allocation::map() {
   platform::mapping made;
   if (const auto error = machine_.memory.map(options, made)) {
     const bool is_full = error == boost::system::errc::not_enough_memory;
-    return fail(is_full && is_hugetlb_ ? errc::no_huge_pages : is_full ? errc::out_of_memory : errc::map_failed,
-                operation::map, "the kernel refused to map " + std::to_string(options.size_bytes) + " bytes: " + error.message(),
+    return fail(is_full && is_hugetlb_ ? errc::no_huge_pages
+                : is_full              ? errc::out_of_memory
+                                       : errc::map_failed,
+                operation::map,
+                "the kernel refused to map " + std::to_string(options.size_bytes) + " bytes: " + error.message(),
                 error);
   }
   state_->adopt(made);
   if (const auto error = machine_.memory.advise(made.data, made.size_bytes, platform::advice::dont_fork)) {
-    return fail(errc::map_failed, operation::map, "the kernel refused to keep the memory from forked children: " + error.message(), error);
+    return fail(errc::map_failed, operation::map,
+                "the kernel refused to keep the memory from forked children: " + error.message(), error);
   }
   advise_page_kind();
   populate_by_call_ = is_hugetlb_ || what_.populate == populate_mode::fast;
@@ -322,8 +331,9 @@ failure allocation::touch_piece(std::byte* data, std::size_t size_bytes) {
   if (!error && done < size_bytes) {
     error = machine_.memory.touch(data + done, size_bytes - done, base_page_bytes_);
   }
-  return error ? fail(errc::populate_failed, operation::populate, "pages could not be touched: " + error.message(), error)
-               : failure();
+  return error
+             ? fail(errc::populate_failed, operation::populate, "pages could not be touched: " + error.message(), error)
+             : failure();
 }
 
 failure allocation::populate_call(std::byte* data, std::size_t size_bytes) {
@@ -342,15 +352,13 @@ failure allocation::populate_call(std::byte* data, std::size_t size_bytes) {
 }
 
 failure allocation::finish() {
-  // Over resident memory 0.2 ms a GiB; it finds what a touch left out, and every later step may rely on residency.
-  const auto missing = machine_.memory.advise(state_->mapped.data, mapped_bytes(), platform::advice::populate_write);
-  if (missing && missing != boost::system::errc::invalid_argument) {
-    return fail(errc::populate_failed, operation::populate, "pages could not be made resident: " + missing.message(), missing);
+  note_page_kind();
+  if (failure why = close_population()) {
+    return why;
   }
   ticket_ = {};
   const clock::time_point populated = clock::now();
   state_->timings.populate = populated - populate_started_;
-  note_page_kind();
   if (failure why = verify()) {
     return why;
   }
@@ -362,6 +370,21 @@ failure allocation::finish() {
   const clock::time_point done = clock::now();
   state_->timings.register_ = done - verified;
   state_->timings.total = done - started_;
+  return {};
+}
+
+// Residency, asked of the kernel once more where that is cheap: over huge pages it takes 0.04 ms a GiB. Over base
+// pages, each of which was touched or populated by itself, it would take 90 ms a GiB with every mmap of the process
+// waiting.
+failure allocation::close_population() {
+  if (state_->pages.huge_bytes != mapped_bytes()) {
+    return {};
+  }
+  const auto missing = machine_.memory.advise(state_->mapped.data, mapped_bytes(), platform::advice::populate_write);
+  if (missing && missing != boost::system::errc::invalid_argument) {
+    return fail(errc::populate_failed, operation::populate, "pages could not be made resident: " + missing.message(),
+                missing);
+  }
   return {};
 }
 
@@ -409,13 +432,15 @@ failure allocation::verify_once(verify_policy how) {
     return state_->policy.obtained == bind_kind::bind
                ? failure()
                : fail(errc::placement_not_verified, operation::verify,
-                      "strict was asked, but the policy was refused and nothing here can say where the pages are", found.error);
+                      "strict was asked, but the policy was refused and nothing here can say where the pages are",
+                      found.error);
   }
   for (const pages_on_node& entry : found.by_node) {
     if (entry.node != what_.node && entry.pages > 0) {
       return fail(errc::placement_not_reached, operation::verify,
-                  "strict was asked, but " + std::to_string(entry.pages) + " of " + std::to_string(found.pages_checked) +
-                      " pages are on " + (entry.node.is_unknown() ? "no node" : node_text(entry.node)));
+                  "strict was asked, but " + std::to_string(entry.pages) + " of " +
+                      std::to_string(found.pages_checked) + " pages are on " +
+                      (entry.node.is_unknown() ? "no node" : node_text(entry.node)));
     }
   }
   return {};

@@ -60,6 +60,7 @@ class allocation {
   [[nodiscard]] failure touch_piece(std::byte* data, std::size_t size_bytes);
   [[nodiscard]] failure populate_call(std::byte* data, std::size_t size_bytes);
   void note_page_kind();
+  [[nodiscard]] failure close_population();
   [[nodiscard]] failure verify();
   [[nodiscard]] failure verify_once(verify_policy how);
   [[nodiscard]] failure register_with_cuda();

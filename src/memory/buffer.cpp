@@ -197,7 +197,8 @@ std::string_view name(witness which) noexcept {
   return enumerator_name(which, std::array<std::string_view, 4>{"none", "move_pages", "get_mempolicy", "numa_maps"});
 }
 std::string_view name(route which) noexcept {
-  return enumerator_name(which, std::array<std::string_view, 3>{"node-workers", "plain-gate-off", "plain-node-unknown"});
+  return enumerator_name(which,
+                         std::array<std::string_view, 3>{"node-workers", "plain-gate-off", "plain-node-unknown"});
 }
 
 }  // namespace numapool

@@ -22,8 +22,8 @@ struct buffer_totals {
 };
 [[nodiscard]] buffer_totals current_totals() noexcept;
 
-/// Owns one mapping and its registrations. Made by `allocation`, then held by `buffer`; either way the destructor undoes
-/// what there is, in reverse.
+/// Owns one mapping and its registrations. Made by `allocation`, then held by `buffer`; either way the destructor
+/// undoes what there is, in reverse.
 struct buffer_state {
   explicit buffer_state(platform::platform& machine);
   /// Holds no memory: what an asynchronous operation delivers with an error.

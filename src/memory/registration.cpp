@@ -3,27 +3,32 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <numeric>
 #include <string>
 
 #include <numapool/device.hpp>
 
 #include "base/check.hpp"
-#include "device/device_node.hpp"
+#include "device/device_chain.hpp"
 
 namespace numapool::memory {
 namespace {
 
 constexpr std::size_t gib = 1ULL << 30U;
 
-node_id node_of(const platform::platform& machine, const topology& nodes, int device) {
-  std::string address;
-  boost::system::error_code error = machine.registrar.pci_address(device, address);
-  if (error) {
-    return node_id::unknown;
+/// Whether the device is on the node, or the node is where its memory goes. CUDA is initialised here: a pin is under way.
+bool is_near(const platform::platform& machine, const topology& nodes, int device, node_id node) {
+  std::string text;
+  if (machine.registrar.pci_address(device, text)) {
+    return false;
   }
-  const pci_address parsed = pci_address::parse(address, error);
-  return error ? node_id::unknown : device::find_node(machine.files, nodes, parsed).node;
+  // A choice among devices is worth no program that may take seconds, and no guess.
+  const device_options options{.nvidia_smi_timeout = std::chrono::milliseconds(0), .allow_heuristic = false};
+  const auto address = device::address_of_name(text);
+  const device_location where =
+      device::locate(device::sources_of(machine, nodes), {address, {}, device}, options);
+  return !node.is_unknown() && (where.node == node || where.reported_node == node);
 }
 
 }  // namespace
@@ -63,7 +68,7 @@ int choose_device(const platform::platform& machine, const topology& nodes, node
   std::vector<int> active;
   static_cast<void>(machine.registrar.active_devices(active));  // unknown: as if there were none
   for (const int device : active) {
-    if (node_of(machine, nodes, device) == node) {
+    if (is_near(machine, nodes, device, node)) {
       return device;
     }
   }
@@ -71,7 +76,7 @@ int choose_device(const platform::platform& machine, const topology& nodes, node
     return active.front();
   }
   for (int device = 0; device < device_count; ++device) {
-    if (node_of(machine, nodes, device) == node) {
+    if (is_near(machine, nodes, device, node)) {
       return device;
     }
   }
@@ -89,9 +94,14 @@ failure register_all(buffer_state& state, int device, std::size_t chunk_bytes) {
                                                                &range.device_pointer);
     if (cause) {
       static_cast<void>(state.unregister_all());
-      return {errc::registration_failed, operation::pin, state.node_requested, range.size_bytes, cause,
+      return {errc::registration_failed,
+              operation::pin,
+              state.node_requested,
+              range.size_bytes,
+              cause,
               "CUDA device " + std::to_string(device) + " refused to register " + std::to_string(range.size_bytes) +
-                  " bytes: " + cause.message() + "; a smaller request::chunk_bytes may pass, and pin_policy::mlock needs no CUDA"};
+                  " bytes: " + cause.message() +
+                  "; a smaller request::chunk_bytes may pass, and pin_policy::mlock needs no CUDA"};
     }
     state.add_registration(range);
   }

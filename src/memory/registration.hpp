@@ -27,16 +27,17 @@ struct chunk_options {
 /// calls through; 2 GiB on kernels 6.11 to 6.13, which fail longer pins (NV-Kernels#108).
 [[nodiscard]] std::size_t registration_limit_bytes(const platform::files& files);
 
-/// The length of each registration but the last, for a range of `size_bytes`. A multiple of the page and, with blocks, of the
-/// stride, so that no block straddles two. Empty when one block is longer than a registration may be.
+/// The length of each registration but the last, for a range of `size_bytes`. A multiple of the page and, with blocks,
+/// of the stride, so that no block straddles two. Empty when one block is longer than a registration may be.
 [[nodiscard]] std::optional<std::size_t> chunk_length(const chunk_options& options, std::size_t size_bytes);
 
 /// The device to register for when the caller named none: one of the node's, preferring those where this process has a
 /// context already; else any with a context; else the node's first; else 0.
-[[nodiscard]] int choose_device(const platform::platform& machine, const topology& nodes, node_id node, int device_count);
+[[nodiscard]] int choose_device(const platform::platform& machine, const topology& nodes, node_id node,
+                                int device_count);
 
-/// Registers all of `state`'s memory in chunks of `chunk_bytes` with `device` current. On an error nothing is registered,
-/// unless the driver also refuses to take back a part; then that part stays in `state.registrations`.
+/// Registers all of `state`'s memory in chunks of `chunk_bytes` with `device` current. On an error nothing is
+/// registered, unless the driver also refuses to take back a part; then that part stays in `state.registrations`.
 [[nodiscard]] failure register_all(buffer_state& state, int device, std::size_t chunk_bytes);
 
 }  // namespace numapool::memory

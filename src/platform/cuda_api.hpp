@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The few CUDA functions that numapool calls, declared by us: building needs no toolkit, and one binary serves hosts with
-// and without CUDA. tests/unit/cuda_api_header_test.cpp holds these declarations against a toolkit's headers where there is
-// one. Names and numbers are those of the CUDA Runtime API and CUDA Driver API reference manuals. Threads: values; safe.
+// The few CUDA functions that numapool calls, declared by us: building needs no toolkit, and one binary serves hosts
+// with and without CUDA. tests/unit/cuda_api_header_test.cpp holds these declarations against a toolkit's headers where
+// there is one. Names and numbers are those of the CUDA Runtime API and CUDA Driver API reference manuals. Threads:
+// values; safe.
 
 #include <cstddef>
 
 namespace numapool::platform {
 
-// cudaError_t and CUresult are int-sized enumerations. Ours are plain ints: a newer library may answer with a number that no
-// list of ours has.
+// cudaError_t and CUresult are int-sized enumerations. Ours are plain ints: a newer library may answer with a number
+// that no list of ours has.
 using cuda_status = int;
 using driver_status = int;
 
@@ -19,7 +20,7 @@ inline constexpr int cuda_success = 0;
 inline constexpr int cuda_error_invalid_value = 1;
 inline constexpr int cuda_error_out_of_memory = 2;
 inline constexpr int cuda_error_not_initialized = 3;
-inline constexpr int cuda_error_unloading = 4;  // cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED
+inline constexpr int cuda_error_unloading = 4;             // cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED
 inline constexpr int cuda_error_insufficient_driver = 35;  // the runtime's alone
 inline constexpr int cuda_error_no_device = 100;
 inline constexpr int cuda_error_invalid_device = 101;
@@ -51,8 +52,9 @@ struct runtime_api {
   cuda_status (*driver_get_version)(int* version) = nullptr;
 };
 
-// An opaque CUcontext. CUdevice is an int, CUdeviceptr a 64-bit unsigned integer on every platform that we know.
-using driver_context = struct driver_context_object*;
+// A CUcontext is an opaque pointer, a CUdevice an int, a CUdeviceptr a 64-bit unsigned integer on every platform we
+// know.
+using driver_context = void*;
 using driver_device = int;
 using driver_address = unsigned long long;
 

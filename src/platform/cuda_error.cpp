@@ -3,14 +3,15 @@
 
 #include <array>
 #include <string>
+#include <type_traits>
 
 #include "platform/cuda_api.hpp"
 
 namespace numapool::platform {
 namespace {
 
-// The codes that loading, counting, registering and unregistering can meet. Where one of the two libraries has no such code
-// its name is null.
+// The codes that loading, counting, registering and unregistering can meet. Where one of the two libraries has no such
+// code its name is null.
 struct known_code {
   int value;
   const char* runtime_name;
@@ -28,12 +29,15 @@ constexpr std::array known_codes = {
     known_code{34, "cudaErrorStubLibrary", "CUDA_ERROR_STUB_LIBRARY", "this is a link-time stub and no driver"},
     known_code{35, "cudaErrorInsufficientDriver", nullptr, "no driver, or one too old for this runtime"},
     known_code{36, "cudaErrorCallRequiresNewerDriver", nullptr, "the call needs a newer driver"},
-    known_code{46, "cudaErrorDevicesUnavailable", "CUDA_ERROR_DEVICE_UNAVAILABLE", "the device is busy or in exclusive use"},
-    known_code{49, "cudaErrorIncompatibleDriverContext", nullptr, "the current driver context does not fit this runtime"},
+    known_code{46, "cudaErrorDevicesUnavailable", "CUDA_ERROR_DEVICE_UNAVAILABLE",
+               "the device is busy or in exclusive use"},
+    known_code{49, "cudaErrorIncompatibleDriverContext", nullptr,
+               "the current driver context does not fit this runtime"},
     known_code{100, "cudaErrorNoDevice", "CUDA_ERROR_NO_DEVICE", "no CUDA device"},
     known_code{101, "cudaErrorInvalidDevice", "CUDA_ERROR_INVALID_DEVICE", "no such device ordinal"},
     known_code{201, "cudaErrorDeviceUninitialized", "CUDA_ERROR_INVALID_CONTEXT", "no valid context is current"},
-    known_code{214, "cudaErrorECCUncorrectable", "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable memory error on the device"},
+    known_code{214, "cudaErrorECCUncorrectable", "CUDA_ERROR_ECC_UNCORRECTABLE",
+               "uncorrectable memory error on the device"},
     known_code{304, "cudaErrorOperatingSystem", "CUDA_ERROR_OPERATING_SYSTEM", "a call to the operating system failed"},
     known_code{400, "cudaErrorInvalidResourceHandle", "CUDA_ERROR_INVALID_HANDLE", "invalid handle"},
     known_code{600, "cudaErrorNotReady", "CUDA_ERROR_NOT_READY", "work is still running"},
@@ -44,7 +48,8 @@ constexpr std::array known_codes = {
                "a page of the range is registered already"},
     known_code{713, "cudaErrorHostMemoryNotRegistered", "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
                "no registration starts at this address"},
-    known_code{719, "cudaErrorLaunchFailure", "CUDA_ERROR_LAUNCH_FAILED", "earlier device work failed; the context is lost"},
+    known_code{719, "cudaErrorLaunchFailure", "CUDA_ERROR_LAUNCH_FAILED",
+               "earlier device work failed; the context is lost"},
     known_code{800, "cudaErrorNotPermitted", "CUDA_ERROR_NOT_PERMITTED", "not permitted"},
     known_code{801, "cudaErrorNotSupported", "CUDA_ERROR_NOT_SUPPORTED", "not supported on this system or device"},
     known_code{802, "cudaErrorSystemNotReady", "CUDA_ERROR_SYSTEM_NOT_READY",
@@ -58,12 +63,14 @@ constexpr std::array known_codes = {
 
 const known_code* find_code(int value) noexcept {
   for (const known_code& code : known_codes) {
-    if (code.value == value) return &code;
+    if (code.value == value) {
+      return &code;
+    }
   }
   return nullptr;
 }
 
-// GCC warns of Boost's base, whose destructor is protected where it is not virtual; ours are never destroyed at all.
+// GCC warns of Boost's base, whose destructor is protected where it is not virtual; nobody deletes through it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
 class cuda_category final : public boost::system::error_category {
@@ -74,21 +81,28 @@ class cuda_category final : public boost::system::error_category {
 
   std::string message(int value) const override {
     const known_code* code = find_code(value);
-    if (code == nullptr || code->*code_name_ == nullptr) return "CUDA error " + std::to_string(value);
+    if (code == nullptr || code->*code_name_ == nullptr) {
+      return "CUDA error " + std::to_string(value);
+    }
     return std::string{code->*code_name_} + " (" + std::to_string(value) + "): " + code->text;
   }
 
   boost::system::error_condition default_error_condition(int value) const noexcept override {
     namespace errc = boost::system::errc;
     switch (value) {
-      case cuda_error_invalid_value: return errc::make_error_condition(errc::invalid_argument);
-      case cuda_error_out_of_memory: return errc::make_error_condition(errc::not_enough_memory);
+      case cuda_error_invalid_value:
+        return errc::make_error_condition(errc::invalid_argument);
+      case cuda_error_out_of_memory:
+        return errc::make_error_condition(errc::not_enough_memory);
       case cuda_error_no_device:
       case cuda_error_invalid_device:
         return errc::make_error_condition(errc::no_such_device);
-      case cuda_error_not_permitted: return errc::make_error_condition(errc::operation_not_permitted);
-      case cuda_error_not_supported: return errc::make_error_condition(errc::not_supported);
-      default: return {value, *this};
+      case cuda_error_not_permitted:
+        return errc::make_error_condition(errc::operation_not_permitted);
+      case cuda_error_not_supported:
+        return errc::make_error_condition(errc::not_supported);
+      default:
+        return {value, *this};
     }
   }
 
@@ -100,14 +114,16 @@ class cuda_category final : public boost::system::error_category {
 
 }  // namespace
 
-// Never destroyed: a handle released by a static destructor may still hold an error code.
+// A handle that a static destructor releases may still hold an error code: nothing here must need destroying.
+static_assert(std::is_trivially_destructible_v<cuda_category>);
+
 const boost::system::error_category& cuda_runtime_category() noexcept {
-  static const auto& category = *new cuda_category{"cuda-runtime", &known_code::runtime_name};
+  static const cuda_category category{"cuda-runtime", &known_code::runtime_name};
   return category;
 }
 
 const boost::system::error_category& cuda_driver_category() noexcept {
-  static const auto& category = *new cuda_category{"cuda-driver", &known_code::driver_name};
+  static const cuda_category category{"cuda-driver", &known_code::driver_name};
   return category;
 }
 

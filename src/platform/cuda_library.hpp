@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds the CUDA libraries at run time. Loading one initialises nothing: no cuInit, no context, no device is opened, so a
-// process that only looked can still fork. A library that was loaded is never closed: handles may outlive every pool, and
-// CUDA does not expect to be unloaded. Threads: cuda_libraries is safe to share; the functions are safe.
+// Finds the CUDA libraries at run time. Loading one initialises nothing: no cuInit, no context, no device is opened, so
+// a process that only looked can still fork. A library that was loaded is never closed: handles may outlive every pool,
+// and CUDA does not expect to be unloaded. Threads: cuda_libraries is safe to share; the functions are safe.
 
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@ namespace numapool::platform {
 
 // Where to look. The defaults are the order of the design; tests narrow it.
 struct cuda_search {
-  bool in_process = true;     // take a runtime that the process has already loaded or was linked with, before all others
+  bool in_process = true;  // take a runtime that the process has already loaded or was linked with, before all others
   std::string override_name;  // NUMAPOOL_CUDART: a path or soname. If set, no other file is tried, and no driver alone
   std::vector<std::string> runtime_names = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
   std::string driver_name = "libcuda.so.1";  // empty: no driver is looked for
@@ -30,9 +30,9 @@ enum class library_source { in_process, override_name, search };
 
 template <class Api>
 struct cuda_library {
-  Api call;                // every function is there
-  std::string path;        // as the dynamic linker knows it
-  int version = 0;         // the runtime's own, 13000 for 13.0; 0 for a driver, which is asked when it is probed
+  Api call;          // every function is there
+  std::string path;  // as the dynamic linker knows it
+  int version = 0;   // the runtime's own, 13000 for 13.0; 0 for a driver, which is asked when it is probed
   library_source source = library_source::search;
 };
 using runtime_library = cuda_library<runtime_api>;
@@ -46,9 +46,11 @@ struct found_library {
 };
 [[nodiscard]] found_library<runtime_library> find_runtime(const cuda_search& search);
 [[nodiscard]] found_library<driver_library> find_driver(const cuda_search& search);
+// The driver that this process has loaded already; null when it has none. Loads nothing.
+[[nodiscard]] std::unique_ptr<const driver_library> find_driver_in_process(const cuda_search& search);
 
-// Both libraries, each looked for until it is found once, then kept. A failure is not kept: the next call looks again, since
-// a container can gain its driver, and a process its runtime, while we live.
+// Both libraries, each looked for until it is found once, then kept. A failure is not kept: the next call looks again,
+// since a container can gain its driver, and a process its runtime, while we live.
 class cuda_libraries {
  public:
   explicit cuda_libraries(cuda_search search) : search_{std::move(search)} {}
@@ -57,6 +59,8 @@ class cuda_libraries {
   // Blocks: while another thread looks. Cost after success: one lock.
   [[nodiscard]] const runtime_library* runtime(std::string& reason);
   [[nodiscard]] const driver_library* driver(std::string& reason);
+  // Only if somebody has loaded it already; loads nothing.
+  [[nodiscard]] const driver_library* driver_in_process();
 
   [[nodiscard]] const cuda_search& search() const noexcept { return search_; }
 

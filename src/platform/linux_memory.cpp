@@ -98,6 +98,15 @@ void trim(std::byte* from, std::byte* to) noexcept {
   }
 }
 
+// Keeps the processor from running ahead of a store that faults, into page walks for the pages after it, which are not
+// there either. Touching base pages took 2.1 us a page without and 1.75 us with it (AMD Zen 4, virtual machine); where it
+// brings nothing it costs some 10 ns.
+void stop_speculation() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_lfence();
+#endif
+}
+
 std::byte* align_up(std::byte* address, std::size_t alignment) noexcept {
   const std::uintptr_t value = number_of(address);
   return address + ((alignment - value % alignment) % alignment);
@@ -168,6 +177,7 @@ error_code linux_memory::bind(std::byte* data, std::size_t size_bytes, memory_po
 error_code linux_memory::touch(std::byte* data, std::size_t size_bytes, std::size_t step_bytes) {
   for (std::size_t offset = 0; offset < size_bytes; offset += step_bytes) {
     *static_cast<volatile std::byte*>(data + offset) = std::byte{0};
+    stop_speculation();
   }
   return {};
 }

@@ -198,9 +198,9 @@ reaped try_reap(const unreaped_child& child, siginfo_t& how) noexcept {
   return how.si_pid != 0 ? reaped::now : reaped::not_yet;
 }
 
-// Where this process is the init of a container, or a subreaper, what a program leaves running becomes
-// our child when the program dies. Reaps what is killed of that, for a moment; it is in the program's
-// group, as no other child of the caller's is.
+// Where this process is the init of a container, or a subreaper, what a program leaves running
+// becomes our child when the program dies. Reaps what is killed of that, for a moment; it is in the
+// program's group, as no other child of the caller's is.
 void reap_group(pid_t group, clock::time_point until) noexcept {
   siginfo_t how{};
   while (::waitid(P_PGID, static_cast<id_t>(group), &how, WEXITED | WNOHANG) == 0) {

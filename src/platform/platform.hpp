@@ -5,9 +5,9 @@
 // logging. Nothing else in the tree includes <sys/mman.h>, <sched.h>, <pthread.h>, <numaif.h> or opens /sys and /proc.
 //
 // Common to all: every function returns an error code captured next to the call (system category: errno; CUDA's own
-// categories for the registrar), and on an error leaves outputs untouched and the machine as it was. Addresses are page aligned,
-// sizes positive multiples of the page. All are safe to call from any thread. Implementations are stateless or lock
-// for themselves; the real ones are never destroyed, so that buffers may outlive everything.
+// categories for the registrar), and on an error leaves outputs untouched and the machine as it was. Addresses are page
+// aligned, sizes positive multiples of the page. All are safe to call from any thread. Implementations are stateless or
+// lock for themselves; the real ones are never destroyed, so that buffers may outlive everything.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +21,8 @@
 
 #include <numapool/node.hpp>
 
+#include "platform/nvml.hpp"
+#include "platform/programs.hpp"
 #include "platform/registrar.hpp"
 
 namespace numapool::platform {
@@ -109,12 +111,14 @@ class memory {
   virtual error_code read_huge_bytes(const std::byte* data, std::size_t size_bytes, std::size_t& huge_bytes) const = 0;
 };
 
-/// The four together. They outlive everything that holds a reference.
+/// Them together. They outlive everything that holds a reference. A null member is not there to be asked.
 struct platform {
   numapool::platform::files& files;
   numapool::platform::threads& threads;
   numapool::platform::memory& memory;
   numapool::platform::registrar& registrar;
+  numapool::platform::nvml* nvml = nullptr;
+  numapool::platform::programs* programs = nullptr;
 };
 
 /// The running machine; never destroyed.

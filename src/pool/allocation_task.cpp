@@ -42,7 +42,8 @@ struct allocation_task::beginning {
   void abandon() { task->complete_with(shut_down_failure(task->what_)); }
 };
 
-allocation_task::allocation_task(pool_core& pool, const request& what, numapool::route route, allocation_handler handler)
+allocation_task::allocation_task(pool_core& pool, const request& what, numapool::route route,
+                                 allocation_handler handler)
     : pool_(pool), what_(what), route_(route), handler_(std::move(handler)) {}
 
 // A device's node is asked for on a worker: the question may load and initialise CUDA, which takes seconds.
@@ -100,8 +101,11 @@ void allocation_task::listen_for_cancellation() {
 }
 
 void allocation_task::begin() {
-  if (what_.timeout.count() > 0) {
-    deadline_ = clock::now() + what_.timeout;
+  const clock::time_point now = clock::now();
+  // What the clock cannot express is no limit: milliseconds::max() is a million times longer than the clock's range.
+  if (what_.timeout.count() > 0 &&
+      what_.timeout < std::chrono::floor<std::chrono::milliseconds>(clock::time_point::max() - now)) {
+    deadline_ = now + what_.timeout;
   }
   const memory::worker_facts facts{workers_->node(), workers_->running(), workers_->all_pinned()};
   allocation_.emplace(pool_.machine(), pool_.nodes(), what_, route_, facts, pool_.options().reserve_bytes);
@@ -152,7 +156,8 @@ void allocation_task::finished() noexcept {
 }
 
 void allocation_task::log_degradations(const buffer& result) const {
-  const std::string whose = to_string(result.node_requested()) + ", " + std::to_string(result.size_bytes()) + " bytes: ";
+  const std::string whose =
+      to_string(result.node_requested()) + ", " + std::to_string(result.size_bytes()) + " bytes: ";
   for (const std::string* reason : {&result.pages().reason, &result.policy().reason, &result.pin().reason}) {
     if (!reason->empty()) {
       pool_.log(whose + *reason);

@@ -64,7 +64,12 @@ node_workers::~node_workers() {
 failure node_workers::start() {
   base::lock_guard lock(mutex_);
   if (is_stopping_) {
-    return {errc::pool_shut_down, operation::start_workers, options_.node, 0, {}, "the pool has shut down and takes no more work"};
+    return {errc::pool_shut_down,
+            operation::start_workers,
+            options_.node,
+            0,
+            {},
+            "the pool has shut down and takes no more work"};
   }
   if (!threads_.empty()) {
     return {};
@@ -83,8 +88,8 @@ failure node_workers::start() {
             "no thread could be started for " + to_string(options_.node) + ": " + start_error_.message()};
   }
   if (threads_.size() < options_.wanted) {
-    options_.log(to_string(options_.node) + ": " + std::to_string(threads_.size()) + " of " + std::to_string(options_.wanted) +
-        " threads started: " + start_error_.message());
+    options_.log(to_string(options_.node) + ": " + std::to_string(threads_.size()) + " of " +
+                 std::to_string(options_.wanted) + " threads started: " + start_error_.message());
   }
   return {};
 }
@@ -176,7 +181,10 @@ void node_workers::share(piecewise_work& work, std::size_t pieces) {
     work.next_ = 0;
     work.count_ = pieces;
   }
-  work_to_do_.notify_all();
+  // The caller goes on with a piece itself; a worker more would find nothing, or take the only piece and leave it idle.
+  for (std::size_t helpers = std::min<std::size_t>(pieces, options_.wanted) - 1; helpers > 0; --helpers) {
+    work_to_do_.notify_one();
+  }
 }
 
 bool node_workers::runs_here() const noexcept { return this_threads_workers == this; }
@@ -282,6 +290,9 @@ void node_workers::run_piece(base::lock_guard& lock, piecewise_work& work) {
   }
   if (work.next_ == work.count_ && work.running_ == 0) {
     std::erase(shared_, &work);
+    if (is_stopping_) {
+      work_to_do_.notify_all();  // those who waited for this work to end may end now
+    }
     lock.unlock();
     work.finished();
     lock.lock();

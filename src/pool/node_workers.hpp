@@ -59,8 +59,8 @@ class node_workers {
   node_workers(const node_workers&) = delete;
   node_workers& operator=(const node_workers&) = delete;
 
-  /// Starts all threads; at once when they run already. A refused thread is fewer threads; none at all is errc::no_workers,
-  /// and the next call tries again. errc::pool_shut_down after stop().
+  /// Starts all threads; at once when they run already. A refused thread is fewer threads; none at all is
+  /// errc::no_workers, and the next call tries again. errc::pool_shut_down after stop().
   [[nodiscard]] failure start();
   /// Takes no more; drops what is queued. Threads end when the works they share have ended.
   void stop() noexcept;
@@ -69,7 +69,8 @@ class node_workers {
   [[nodiscard]] job& acquire();
   void recycle(job& unused) noexcept;
   void enqueue(job& ready) noexcept;
-  /// Shares `work` of `pieces` > 0 among the workers. Call it on a worker: works added by others could come after stop().
+  /// Shares `work` of `pieces` > 0 among the workers. Call it on a worker: works added by others could come after
+  /// stop().
   void share(piecewise_work& work, std::size_t pieces);
   [[nodiscard]] bool runs_here() const noexcept;
   /// Returns at a moment when nothing is queued, running or shared.

@@ -9,7 +9,7 @@
 
 #include "base/check.hpp"
 #include "base/failures.hpp"
-#include "device/device_node.hpp"
+#include "device/device_chain.hpp"
 #include "memory/allocation.hpp"
 #include "memory/buffer_state.hpp"
 #include "pool/allocation_task.hpp"
@@ -18,6 +18,19 @@ namespace numapool::detail {
 namespace {
 
 constexpr unsigned workers_max = 16;  // above that registering is the longer part (public measurements, README)
+
+/// The device's own node where it is a host's and this process may take its memory, though not its CPUs; else the
+/// nearest with CPUs. A GPU's own memory is no host memory.
+node_id memory_node_of(const topology& nodes, const device_location& where) {
+  const node_info* const reported = nodes.find(where.reported_node);
+  const bool is_host = reported != nullptr && !reported->cpus.empty() && reported->allowed_memory;
+  return is_host ? reported->id : where.node;
+}
+
+failure forked_child(node_id node) {
+  return {errc::forked_child, operation::start_workers, node, 0, {},
+          "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
+}
 
 }  // namespace
 
@@ -28,13 +41,17 @@ pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology
       options_(options),
       process_generation_(machine.threads.process_generation()) {
   const auto options_for = [this](node_id node, const cpu_set& cpus, std::size_t usable) {
-    return workers_options{node, cpus, options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
-                           [this](const std::string& line) { log(line); }};
+    return workers_options{node, cpus,
+                           options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
+                           [this](const std::string& line) {
+                             log(line);
+                           }};
   };
   for (const node_info& node : nodes_->nodes()) {
     if (!node.usable_cpus.empty()) {
-      groups_.emplace(node.id, std::make_unique<group>(machine_, context_,
-                                                       options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
+      groups_.emplace(
+          node.id,
+          std::make_unique<group>(machine_, context_, options_for(node.id, node.usable_cpus, node.usable_cpus.size())));
     }
   }
   unpinned_ = std::make_unique<group>(machine_, context_,
@@ -60,8 +77,7 @@ unsigned pool_core::default_workers(std::size_t usable_cpus) const noexcept {
 
 failure pool_core::find_workers(node_id node, node_workers*& workers) {
   if (is_forked_child()) {
-    return {errc::forked_child, operation::start_workers, node, 0, {},
-            "the pool's threads stayed in the parent process: make a worker_pool of the child's own"};
+    return forked_child(node);
   }
   if (nodes_->find(node) == nullptr) {
     return {errc::unknown_node, operation::resolve, node, 0, {},
@@ -90,21 +106,43 @@ failure pool_core::start_group(group& starting, node_workers*& workers) {
   return why;
 }
 
-failure pool_core::node_of_device(int device, node_id& node) {
+device::ordinal_location pool_core::locate(const request& what) {
+  const device::device_sources sources = device::sources_of(machine_, *nodes_);
+  device_options options;
+  options.allow_heuristic = what.bind != bind_policy::strict;
+  device::ordinal_location found = device::locate_ordinal(sources, *what.device, options);
+  const bool may_ask_cuda = what.pin == pin_policy::automatic || what.pin == pin_policy::cuda;
+  if (found.where.address || !may_ask_cuda) {
+    return found;
+  }
+  // The pin will initialise CUDA in any case, and CUDA knows which GPU it means.
   std::string text;
-  if (const auto error = machine_.registrar.pci_address(device, text)) {
-    return {errc::unknown_device, operation::resolve, node_id::unknown, 0, error,
-            "nothing here can say where CUDA device " + std::to_string(device) + " is: " + error.message() +
-                "; name the node instead"};
+  if (const auto error = machine_.registrar.pci_address(*what.device, text)) {
+    found.where.reason += "; CUDA cannot say: " + error.message();
+  } else if (const auto address = device::address_of_name(text)) {
+    found.is_shown = true;
+    found.where = device::locate(sources, {address, {}, what.device}, options);
   }
-  boost::system::error_code error;
-  const pci_address address = pci_address::parse(text, error);
-  node = error ? node_id::unknown : device::find_node(machine_.files, *nodes_, address).node;
-  if (node.is_unknown()) {
-    return {errc::unknown_node, operation::resolve, node, 0, error,
-            "the kernel does not say on which node CUDA device " + std::to_string(device) + " (" + text +
-                ") is; name the node instead"};
+  return found;
+}
+
+failure pool_core::node_of_device(const request& what, node_id& node) {
+  const device::ordinal_location found = locate(what);
+  const device_location& where = found.where;
+  const std::string device = "CUDA device " + std::to_string(*what.device);
+  if (!found.is_shown) {
+    return {errc::unknown_device, operation::resolve, node_id::unknown, 0, {},
+            "nothing here can say where " + device + " is: " + where.reason + "; name the node instead"};
   }
+  if (where.node.is_unknown()) {
+    return {errc::unknown_node, operation::resolve, node_id::unknown, 0, {},
+            "the node of " + device + (where.address ? " (" + to_string(*where.address) + ")" : "") +
+                " is not known: " + where.reason + "; name the node instead"};
+  }
+  if (where.source == node_source::heuristic) {
+    log(device + ": " + to_string(where.node) + " is taken, which is a guess (" + where.reason + ")");
+  }
+  node = memory_node_of(*nodes_, where);
   return {};
 }
 
@@ -112,7 +150,7 @@ failure pool_core::resolve(const request& what, numapool::route route, target& f
   found.what = what;
   found.route = route;
   if (route == numapool::route::node_workers && what.node.is_unknown() && what.device) {
-    if (failure why = node_of_device(*what.device, found.what.node)) {
+    if (failure why = node_of_device(what, found.what.node)) {
       why.size_bytes = what.size_bytes;
       return why;
     }
@@ -131,8 +169,9 @@ void pool_core::start(const request& what, numapool::route route, allocation_han
 }
 
 bool pool_core::is_worker() const noexcept {
-  return unpinned_->workers.runs_here() ||
-         std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->workers.runs_here(); });
+  return unpinned_->workers.runs_here() || std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) {
+           return entry.second->workers.runs_here();
+         });
 }
 
 allocation_counts& pool_core::counts_of(const node_workers& workers) noexcept {
@@ -170,6 +209,9 @@ pool_stats pool_core::stats() const {
 
 // Twice: an allocation that names a device starts on one node's workers and goes on on another's.
 void pool_core::drain() {
+  if (is_forked_child()) {
+    base::raise(forked_child(node_id::unknown));  // the parent's locks, in whatever state they were
+  }
   if (is_worker()) {
     base::raise({errc::called_from_worker, operation::none, node_id::unknown, 0, {},
                  "drain() was called on a worker, which would wait for itself"});

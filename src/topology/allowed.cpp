@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topology/allowed.hpp"
 
-#include "base/text.hpp"
-#include "topology/cgroup.hpp"
+#include <string>
 
 #include <numapool/error.hpp>
 
-#include <string>
+#include "base/text.hpp"
+#include "topology/cgroup.hpp"
 
 namespace numapool {
 namespace {
 
 /// A list of /proc/self/status: "Cpus_allowed_list:   0-5".
 template <typename Set>
-std::optional<Set> status_list(const kernel_files& reader, const std::string& status,
-                               const std::string& key) {
+std::optional<Set> status_list(const kernel_files& reader, const std::string& status, const std::string& key) {
   const auto value = kernel_files::value_of(status, key);
   if (!value) {
     return std::nullopt;
@@ -29,8 +28,8 @@ std::optional<Set> status_list(const kernel_files& reader, const std::string& st
 }
 
 template <typename Set>
-void cut_by_cgroup(const kernel_files& reader, const std::string& things,
-                   const std::optional<Set>& cgroup, std::optional<Set>& allowed) {
+void cut_by_cgroup(const kernel_files& reader, const std::string& things, const std::optional<Set>& cgroup,
+                   std::optional<Set>& allowed) {
   if (!cgroup) {
     return;
   }
@@ -40,15 +39,13 @@ void cut_by_cgroup(const kernel_files& reader, const std::string& things,
     *allowed &= *cgroup;
   } else {
     reader.warn("The cpuset cgroup allows the " + things + " " + cgroup->to_list() +
-                ", but the kernel lets this process use " + allowed->to_list() +
-                ": the cgroup is passed over.");
+                ", but the kernel lets this process use " + allowed->to_list() + ": the cgroup is passed over.");
   }
 }
 
 }  // namespace
 
-allowed_sets read_allowed(const platform::files& files, const platform::threads* threads,
-                          const kernel_files& reader) {
+allowed_sets read_allowed(const platform::files& files, const platform::threads* threads, const kernel_files& reader) {
   const std::string status = reader.text("/proc/self/status").value_or("");
   allowed_sets allowed;
   allowed.cpus = status_list<cpu_set>(reader, status, "Cpus_allowed_list:");

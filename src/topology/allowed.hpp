@@ -3,12 +3,12 @@
 
 // What this process may use.
 
-#include "platform/platform.hpp"
-#include "topology/kernel_files.hpp"
+#include <optional>
 
 #include <numapool/node.hpp>
 
-#include <optional>
+#include "platform/platform.hpp"
+#include "topology/kernel_files.hpp"
 
 namespace numapool {
 
@@ -21,8 +21,7 @@ struct allowed_sets {
 /// The affinity of the main thread and Mems_allowed, cut by the cpuset cgroup. `threads` is null
 /// for a recorded machine: its own /proc/self/status is believed then. A cgroup that leaves nothing
 /// contradicts the kernel's own word, or has been misunderstood: it is passed over with a warning.
-[[nodiscard]] allowed_sets read_allowed(const platform::files& files,
-                                        const platform::threads* threads,
+[[nodiscard]] allowed_sets read_allowed(const platform::files& files, const platform::threads* threads,
                                         const kernel_files& reader);
 
 }  // namespace numapool

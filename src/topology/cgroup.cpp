@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topology/cgroup.hpp"
 
-#include "base/text.hpp"
-#include "topology/cgroup_folders.hpp"
-
 #include <algorithm>
 #include <array>
-#include <initializer_list>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "base/text.hpp"
+#include "topology/cgroup_folders.hpp"
+
 namespace numapool::cgroup {
 namespace {
+
+using names = std::span<const std::string_view>;
 
 /// The set of the innermost folder that has one. An empty file means that nothing is configured
 /// there (version 1), or that the level has lent everything away (version 2): the parent's set then
 /// says more.
 template <typename Set, typename Read>
-std::optional<Set> innermost_set(const std::vector<std::string>& folders,
-                                 std::initializer_list<std::string_view> names, Read read) {
+std::optional<Set> innermost_set(const std::vector<std::string>& folders, names files, Read read) {
   for (const std::string& folder : folders) {
-    for (std::string_view name : names) {
+    for (std::string_view name : files) {
       const std::optional<Set> set = read(folder + "/" + std::string(name));
       if (set && !set->empty()) {
         return set;
@@ -78,29 +79,26 @@ struct memory_names {
 };
 
 const memory_names& names_of(version of) {
-  static constexpr memory_names v1{"memory.limit_in_bytes",
-                                   "memory.usage_in_bytes",
-                                   {"total_inactive_file ", "total_active_file "}};
-  static constexpr memory_names v2{
-      "memory.max", "memory.current", {"inactive_file ", "active_file "}};
+  static constexpr memory_names v1{
+      "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file ", "total_active_file "}};
+  static constexpr memory_names v2{"memory.max", "memory.current", {"inactive_file ", "active_file "}};
   return of == version::v1 ? v1 : v2;
 }
 
-std::optional<memory_limit> read_memory_limit(version of, const std::string& folder,
-                                              const kernel_files& reader) {
+std::optional<memory_limit> read_memory_limit(version of, const std::string& folder, const kernel_files& reader) {
   // Version 1 writes "no limit" as the largest number of pages: 2^60 is far below it and far above
   // any machine.
   constexpr std::uint64_t no_limit = std::uint64_t{1} << 60U;
-  const memory_names& names = names_of(of);
-  const auto text = reader.text(folder + "/" + std::string(names.limit));
+  const memory_names& file = names_of(of);
+  const auto text = reader.text(folder + "/" + std::string(file.limit));
   const auto limit = text ? base::parse_unsigned(base::trimmed(*text)) : std::nullopt;
   if (!limit || *limit >= no_limit) {
     return std::nullopt;  // "max" is no number
   }
   memory_limit found{folder, *limit, 0, 0};
-  found.usage_bytes = reader.number(folder + "/" + std::string(names.usage)).value_or(0);
+  found.usage_bytes = reader.number(folder + "/" + std::string(file.usage)).value_or(0);
   const std::string statistics = reader.text(folder + "/memory.stat").value_or("");
-  for (std::string_view key : names.file_cache) {
+  for (std::string_view key : file.file_cache) {
     const auto value = kernel_files::value_of(statistics, key);
     found.reclaimable_bytes += value ? base::parse_unsigned(*value).value_or(0) : 0;
   }
@@ -110,28 +108,28 @@ std::optional<memory_limit> read_memory_limit(version of, const std::string& fol
 }  // namespace
 
 cpuset read_cpuset(const platform::files& files, const kernel_files& reader) {
+  // Version 1: what was configured, and only without that what is in effect. Recordings exist where the second is stale
+  // after hotplug; on a running machine the affinity cuts by what is in effect anyway. Names without "cpuset." are
+  // those of mounts with the option noprefix.
+  static constexpr std::array<std::string_view, 4> v1_cpus{"cpuset.cpus", "cpus", "cpuset.effective_cpus",
+                                                           "effective_cpus"};
+  static constexpr std::array<std::string_view, 4> v1_nodes{"cpuset.mems", "mems", "cpuset.effective_mems",
+                                                            "effective_mems"};
+  static constexpr std::array<std::string_view, 1> v2_cpus{"cpuset.cpus.effective"};
+  static constexpr std::array<std::string_view, 1> v2_nodes{"cpuset.mems.effective"};
+  const auto read_cpus = [&](const std::string& path) {
+    return reader.cpu_list(path);
+  };
+  const auto read_nodes = [&](const std::string& path) {
+    return reader.node_list(path);
+  };
   cpuset found;
   for (const hierarchy& tree : hierarchies_of("cpuset", files)) {
-    const auto read_cpus = [&](const std::string& path) {
-      return reader.cpu_list(path);
-    };
-    const auto read_nodes = [&](const std::string& path) {
-      return reader.node_list(path);
-    };
-    if (tree.version == version::v2) {
-      cut(found.cpus, innermost_set<cpu_set>(tree.folders, {"cpuset.cpus.effective"}, read_cpus));
-      cut(found.nodes,
-          innermost_set<node_set>(tree.folders, {"cpuset.mems.effective"}, read_nodes));
-    } else {  // names without "cpuset." are those of mounts with the option noprefix
-      cut(found.cpus,
-          innermost_set<cpu_set>(tree.folders,
-                                 {"cpuset.effective_cpus", "cpuset.cpus", "effective_cpus", "cpus"},
-                                 read_cpus));
-      cut(found.nodes,
-          innermost_set<node_set>(
-              tree.folders, {"cpuset.effective_mems", "cpuset.mems", "effective_mems", "mems"},
-              read_nodes));
-    }
+    const bool is_v1 = tree.version == version::v1;
+    const names cpus = is_v1 ? names(v1_cpus) : names(v2_cpus);
+    const names nodes = is_v1 ? names(v1_nodes) : names(v2_nodes);
+    cut(found.cpus, innermost_set<cpu_set>(tree.folders, cpus, read_cpus));
+    cut(found.nodes, innermost_set<node_set>(tree.folders, nodes, read_nodes));
   }
   return found;
 }
@@ -140,8 +138,7 @@ std::optional<double> read_cpu_quota(const platform::files& files, const kernel_
   std::optional<double> smallest;
   for (const hierarchy& tree : hierarchies_of("cpu", files)) {
     for (const std::string& folder : tree.folders) {
-      const auto quota = tree.version == version::v2 ? read_cpu_max(folder, reader)
-                                                     : read_cfs_quota(folder, reader);
+      const auto quota = tree.version == version::v2 ? read_cpu_max(folder, reader) : read_cfs_quota(folder, reader);
       if (quota) {
         smallest = std::min(smallest.value_or(*quota), *quota);
       }

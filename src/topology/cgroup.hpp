@@ -3,15 +3,15 @@
 
 // What the cgroups of this process allow it: CPUs, nodes, CPU time and memory.
 
-#include "platform/platform.hpp"
-#include "topology/kernel_files.hpp"
-
-#include <numapool/node.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <numapool/node.hpp>
+
+#include "platform/platform.hpp"
+#include "topology/kernel_files.hpp"
 
 namespace numapool::cgroup {
 
@@ -27,16 +27,14 @@ struct cpuset {
 
 /// CPUs' worth of time: the smallest quota of this process's cgroup and its ancestors; empty when
 /// unlimited.
-[[nodiscard]] std::optional<double> read_cpu_quota(const platform::files& files,
-                                                   const kernel_files& reader);
+[[nodiscard]] std::optional<double> read_cpu_quota(const platform::files& files, const kernel_files& reader);
 
 /// A cgroup of this process that limits its memory.
 struct memory_limit {
-  std::string path;               ///< the cgroup's folder, to name it in messages
-  std::uint64_t limit_bytes = 0;  ///< memory.max; version 1: memory.limit_in_bytes
-  std::uint64_t usage_bytes = 0;  ///< memory.current; version 1: memory.usage_in_bytes
-  std::uint64_t reclaimable_bytes =
-      0;  ///< file cache within the usage, which the kernel drops first
+  std::string path;                     ///< the cgroup's folder, to name it in messages
+  std::uint64_t limit_bytes = 0;        ///< memory.max; version 1: memory.limit_in_bytes
+  std::uint64_t usage_bytes = 0;        ///< memory.current; version 1: memory.usage_in_bytes
+  std::uint64_t reclaimable_bytes = 0;  ///< file cache within the usage, which the kernel drops first
 };
 
 /// The limits on this process's memory at this moment, from its own cgroup outwards; every one of

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topology/cgroup_folders.hpp"
 
-#include "base/text.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+
+#include "base/text.hpp"
 
 namespace numapool::cgroup {
 namespace {
@@ -41,10 +41,9 @@ bool is_octal(char digit) noexcept {
 std::string unescaped(std::string_view text) {
   std::string plain;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '\\' && at + 3 < text.size() && is_octal(text[at + 1]) &&
-        is_octal(text[at + 2]) && is_octal(text[at + 3])) {
-      plain += static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 +
-                                 (text[at + 3] - '0'));
+    if (text[at] == '\\' && at + 3 < text.size() && is_octal(text[at + 1]) && is_octal(text[at + 2]) &&
+        is_octal(text[at + 3])) {
+      plain += static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 + (text[at + 3] - '0'));
       at += 3;
     } else {
       plain += text[at];
@@ -93,7 +92,7 @@ std::optional<mount> from_mounts(std::string_view line) {
   }
   std::optional<mount> found = as_cgroup_mount(fields[2], fields[3]);
   if (found) {
-    found->root = "/";
+    found->root.assign(1, '/');  // GCC 12 warns of an overlap in the assignment of a literal here
     found->point = unescaped(fields[1]);
   }
   return found;
@@ -142,16 +141,15 @@ std::vector<membership> read_memberships(const platform::files& files) {
       continue;
     }
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    found.push_back(
-        {controllers.empty() ? std::vector<std::string>{} : owned(base::split(controllers, ',')),
-         std::string(without_mark(line.substr(second + 1))), false});
+    found.push_back({controllers.empty() ? std::vector<std::string>{} : owned(base::split(controllers, ',')),
+                     std::string(without_mark(line.substr(second + 1))), false});
   }
   return found;
 }
 
 /// The path of this process for the controller in a hierarchy of `version`.
-std::optional<std::string> find_path(const std::vector<membership>& memberships,
-                                     cgroup::version version, std::string_view controller) {
+std::optional<std::string> find_path(const std::vector<membership>& memberships, cgroup::version version,
+                                     std::string_view controller) {
   for (const membership& member : memberships) {
     const bool is_unified = member.controllers.empty();
     const bool is_named = has(member.controllers, controller);

@@ -4,11 +4,11 @@
 // Where the cgroups of this process are: the folders that may hold its limits, for version 1,
 // version 2 and both at once, wherever they are mounted. Facts: cgroups(7), proc(5).
 
-#include "platform/platform.hpp"
-
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "platform/platform.hpp"
 
 namespace numapool::cgroup {
 
@@ -26,7 +26,6 @@ struct hierarchy {
 /// and any version 2 mount, which may or may not (its files say so level by level). Both are
 /// answered on a hybrid machine, and a process may be in either; empty where nothing is mounted or
 /// nobody says which cgroup this process is in.
-[[nodiscard]] std::vector<hierarchy> hierarchies_of(std::string_view controller,
-                                                    const platform::files& files);
+[[nodiscard]] std::vector<hierarchy> hierarchies_of(std::string_view controller, const platform::files& files);
 
 }  // namespace numapool::cgroup

@@ -2,21 +2,19 @@
 
 // Where the calling thread runs, and moving it to a node.
 
-#include "base/failures.hpp"
-#include "platform/platform.hpp"
+#include <string>
 
 #include <numapool/error.hpp>
 #include <numapool/topology.hpp>
 
-#include <string>
+#include "base/failures.hpp"
+#include "platform/platform.hpp"
 
 namespace numapool {
 namespace {
 
-[[noreturn]] void raise_not_pinned(node_id node, std::string message,
-                                   boost::system::error_code cause = {}) {
-  base::raise(
-      {errc::worker_not_pinned, operation::start_workers, node, 0, cause, std::move(message)});
+[[noreturn]] void raise_not_pinned(node_id node, std::string message, boost::system::error_code cause = {}) {
+  base::raise({errc::worker_not_pinned, operation::start_workers, node, 0, cause, std::move(message)});
 }
 
 /// The node's CPUs that the process may run on, as the kept snapshot has it: taken before anybody
@@ -34,8 +32,7 @@ const cpu_set& usable_cpus_of(const topology& machine, node_id node) {
   }
   if (found->usable_cpus.empty()) {
     raise_not_pinned(node, "none of the CPUs of " + to_string(node) + " (" + found->cpus.to_list() +
-                               ") may be used by this process, which has " +
-                               machine.allowed_cpus().to_list());
+                               ") may be used by this process, which has " + machine.allowed_cpus().to_list());
   }
   return found->usable_cpus;
 }
@@ -60,15 +57,14 @@ cpu_set pin_thread_to_node(node_id node) {
   }
   if (failed) {
     raise_not_pinned(node,
-                     "the kernel refused to pin the thread to the CPUs " + cpus.to_list() + " of " +
-                         to_string(node) + ": " + failed.message(),
+                     "the kernel refused to pin the thread to the CPUs " + cpus.to_list() + " of " + to_string(node) +
+                         ": " + failed.message(),
                      failed);
   }
   failed = threads.get_affinity(obtained);
   if (failed) {
     static_cast<void>(threads.set_affinity(before));  // the promise is an unchanged mask
-    raise_not_pinned(node, "the thread's CPU mask could not be read back: " + failed.message(),
-                     failed);
+    raise_not_pinned(node, "the thread's CPU mask could not be read back: " + failed.message(), failed);
   }
   return obtained;
 }

@@ -2,12 +2,12 @@
 
 // Which nodes are GPUs' own memory.
 
-#include "base/text.hpp"
-#include "topology/node_files.hpp"
-
 #include <algorithm>
 #include <string>
 #include <string_view>
+
+#include "base/text.hpp"
+#include "topology/node_files.hpp"
 
 namespace numapool {
 namespace {

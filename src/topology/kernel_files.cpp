@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topology/kernel_files.hpp"
 
-#include "base/text.hpp"
+#include <algorithm>
+#include <cerrno>
 
 #include <numapool/error.hpp>
 
-#include <algorithm>
-#include <cerrno>
+#include "base/text.hpp"
 
 namespace numapool {
 namespace {
@@ -78,8 +78,7 @@ std::vector<std::string> kernel_files::names_in(const std::string& path) const {
   return names;
 }
 
-std::vector<std::uint32_t> kernel_files::numbers_in(const std::string& path,
-                                                    std::string_view prefix) const {
+std::vector<std::uint32_t> kernel_files::numbers_in(const std::string& path, std::string_view prefix) const {
   std::vector<std::uint32_t> numbers;
   for (const std::string& name : names_in(path)) {
     const std::optional<std::uint32_t> number = base::number_after(prefix, name);
@@ -92,8 +91,7 @@ std::vector<std::uint32_t> kernel_files::numbers_in(const std::string& path,
   return numbers;
 }
 
-std::optional<std::string_view> kernel_files::value_of(std::string_view text,
-                                                       std::string_view key) {
+std::optional<std::string_view> kernel_files::value_of(std::string_view text, std::string_view key) {
   for (std::string_view line : base::lines_of(text)) {
     if (line.starts_with(key)) {
       return base::trimmed(line.substr(key.size()));

@@ -4,15 +4,15 @@
 // The kernel's small files as values. A file that is not there is an answer (empty); one that
 // cannot be read or makes no sense adds a warning and is empty too: one bad file spoils one fact.
 
-#include "platform/platform.hpp"
-
-#include <numapool/node.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <numapool/node.hpp>
+
+#include "platform/platform.hpp"
 
 namespace numapool {
 
@@ -31,12 +31,10 @@ class kernel_files {
   /// The names in the folder, sorted; empty also when the folder is not there.
   [[nodiscard]] std::vector<std::string> names_in(const std::string& path) const;
   /// The numbers N of the entries `prefix`N in the folder, ascending.
-  [[nodiscard]] std::vector<std::uint32_t> numbers_in(const std::string& path,
-                                                      std::string_view prefix) const;
+  [[nodiscard]] std::vector<std::uint32_t> numbers_in(const std::string& path, std::string_view prefix) const;
 
   /// The rest of the first line that starts with `key`, trimmed: `key` with its colon, "MemTotal:".
-  [[nodiscard]] static std::optional<std::string_view> value_of(std::string_view text,
-                                                                std::string_view key);
+  [[nodiscard]] static std::optional<std::string_view> value_of(std::string_view text, std::string_view key);
 
   /// One sentence about a fact that could not be read or contradicts another.
   void warn(std::string sentence) const { warnings_.push_back(std::move(sentence)); }

@@ -3,13 +3,6 @@
 // Saving a machine: read it through an ear on the files, then write down what was heard. What is
 // written is what was read, not a second look, and nothing else of the machine leaves it.
 
-#include "base/failures.hpp"
-#include "platform/platform.hpp"
-#include "topology/topology_builder.hpp"
-
-#include <numapool/error.hpp>
-#include <numapool/topology.hpp>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,6 +11,13 @@
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include <numapool/error.hpp>
+#include <numapool/topology.hpp>
+
+#include "base/failures.hpp"
+#include "platform/platform.hpp"
+#include "topology/topology_builder.hpp"
 
 namespace numapool {
 namespace {
@@ -39,8 +39,7 @@ class recording_files final : public platform::files {
     return failed;
   }
 
-  platform::error_code list_directory(const std::string& path,
-                                      std::vector<std::string>& names) const override {
+  platform::error_code list_directory(const std::string& path, std::vector<std::string>& names) const override {
     const platform::error_code failed = machine_.list_directory(path, names);
     if (!failed) {
       folders_.insert(path);
@@ -51,9 +50,7 @@ class recording_files final : public platform::files {
     return failed;
   }
 
-  [[nodiscard]] bool is_this_machine() const noexcept override {
-    return machine_.is_this_machine();
-  }
+  [[nodiscard]] bool is_this_machine() const noexcept override { return machine_.is_this_machine(); }
 
   [[nodiscard]] const std::map<std::string, std::string>& texts() const { return texts_; }
   [[nodiscard]] const std::set<std::string>& folders() const { return folders_; }

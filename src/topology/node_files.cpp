@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topology/node_files.hpp"
 
-#include "base/text.hpp"
-
 #include <algorithm>
 #include <string>
 #include <string_view>
+
+#include "base/text.hpp"
 
 namespace numapool {
 namespace {
@@ -16,8 +16,7 @@ std::string folder_of(node_id node) {
   return node_folder + "/node" + std::to_string(node.value());
 }
 
-cpu_set read_cpus(const kernel_files& reader, const std::string& folder,
-                  const std::optional<cpu_set>& online) {
+cpu_set read_cpus(const kernel_files& reader, const std::string& folder, const std::optional<cpu_set>& online) {
   std::optional<cpu_set> cpus = reader.cpu_list(folder + "/cpulist");
   if (!cpus) {
     cpus = reader.cpu_mask(folder + "/cpumap");
@@ -75,9 +74,7 @@ void read_huge_pages(const kernel_files& reader, const std::string& folder, node
     }
   }
   std::sort(node.huge_pages.begin(), node.huge_pages.end(),
-            [](const huge_page_pool& a, const huge_page_pool& b) {
-              return a.page_size_bytes < b.page_size_bytes;
-            });
+            [](const huge_page_pool& a, const huge_page_pool& b) { return a.page_size_bytes < b.page_size_bytes; });
 }
 
 std::optional<std::vector<std::uint32_t>> parse_distances(std::string_view text) {
@@ -95,8 +92,8 @@ std::optional<std::vector<std::uint32_t>> parse_distances(std::string_view text)
 /// The file has a column for each online node, by ascending id, and does not name them. Those are
 /// the nodes that have a directory; where the counts differ the kernel's own list of online nodes
 /// is tried.
-void read_distances(const kernel_files& reader, const node_set& listed,
-                    const std::optional<node_set>& online, node_info& node) {
+void read_distances(const kernel_files& reader, const node_set& listed, const std::optional<node_set>& online,
+                    node_info& node) {
   const std::string path = folder_of(node.id) + "/distance";
   const std::optional<std::string> text = reader.text(path);
   if (!text) {
@@ -108,8 +105,7 @@ void read_distances(const kernel_files& reader, const node_set& listed,
     columns = &*online;
   }
   if (!row || row->size() != columns->size()) {
-    reader.warn(path + " does not fit the nodes " + listed.to_list() + ": " +
-                base::quoted(base::trimmed(*text)) + ".");
+    reader.warn(path + " does not fit the nodes " + listed.to_list() + ": " + base::quoted(base::trimmed(*text)) + ".");
     return;
   }
   auto distance = row->begin();

@@ -3,25 +3,24 @@
 
 // What the kernel's files say of each NUMA node.
 
-#include "topology/kernel_files.hpp"
+#include <optional>
+#include <vector>
 
 #include <numapool/node.hpp>
 #include <numapool/topology.hpp>
 
-#include <optional>
-#include <vector>
+#include "topology/kernel_files.hpp"
 
 namespace numapool {
 
 struct listed_nodes {
   std::vector<node_info> nodes;  // by ascending id
-  node_set without_memory;  // of those, the ones that say so; one that does not say may have memory
+  node_set without_memory;       // of those, the ones that say so; one that does not say may have memory
 };
 
 /// The nodes that have a directory. `online` cuts their CPU lists, where it is known. What is
 /// allowed and whose memory a node is are left to others.
-[[nodiscard]] listed_nodes read_nodes(const kernel_files& reader,
-                                      const std::optional<cpu_set>& online);
+[[nodiscard]] listed_nodes read_nodes(const kernel_files& reader, const std::optional<cpu_set>& online);
 
 /// Node 0 for a machine without node directories: these CPUs and the machine's memory.
 [[nodiscard]] node_info make_synthetic_node(const kernel_files& reader, const cpu_set& cpus);

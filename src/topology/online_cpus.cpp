@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topology/online_cpus.hpp"
 
-#include "base/text.hpp"
-
 #include <string>
+
+#include "base/text.hpp"
 
 namespace numapool {
 namespace {

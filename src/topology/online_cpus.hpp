@@ -3,11 +3,11 @@
 
 // Which CPUs are online, by the best source that there is.
 
-#include "topology/kernel_files.hpp"
+#include <optional>
 
 #include <numapool/node.hpp>
 
-#include <optional>
+#include "topology/kernel_files.hpp"
 
 namespace numapool {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include <numapool/error.hpp>
+#include <numapool/topology.hpp>
+
 #include "base/failures.hpp"
 #include "base/mutex.hpp"
 #include "platform/platform.hpp"
 #include "topology/topology_builder.hpp"
 #include "topology/topology_state.hpp"
-
-#include <numapool/error.hpp>
-#include <numapool/topology.hpp>
-
-#include <algorithm>
-#include <utility>
 
 namespace numapool {
 namespace {
@@ -75,8 +75,7 @@ topology topology::read(const topology_options& options) {
 }
 
 topology topology::read(const topology_options& options, boost::system::error_code& error) {
-  return base::catch_error(error, topology(std::make_unique<const state>()),
-                           [&options] { return read(options); });
+  return base::catch_error(error, topology(std::make_unique<const state>()), [&options] { return read(options); });
 }
 
 std::shared_ptr<const topology> topology::system() {
@@ -134,9 +133,8 @@ std::size_t topology::node_count() const noexcept {
 }
 
 std::size_t topology::cpu_node_count() const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(state_->nodes.begin(), state_->nodes.end(),
-                    [](const node_info& node) { return !node.cpus.empty(); }));
+  return static_cast<std::size_t>(std::count_if(state_->nodes.begin(), state_->nodes.end(),
+                                                [](const node_info& node) { return !node.cpus.empty(); }));
 }
 
 bool topology::is_single_node() const noexcept {

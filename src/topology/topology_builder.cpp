@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topology/topology_builder.hpp"
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <numapool/error.hpp>
+
 #include "base/failures.hpp"
 #include "topology/cgroup.hpp"
 #include "topology/node_files.hpp"
 #include "topology/online_cpus.hpp"
 #include "topology/topology_state.hpp"
-
-#include <numapool/error.hpp>
-
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace numapool {
 
@@ -54,8 +54,8 @@ void topology_builder::set_cpus(const std::optional<cpu_set>& online, const allo
     state_->allowed_cpus &= *allowed.cpus;
   }
   if (state_->allowed_cpus.empty() && !state_->online_cpus.empty()) {
-    reader_.warn("None of the CPUs that this process may run on (" + allowed.cpus->to_list() +
-                 ") is online (" + state_->online_cpus.to_list() + ").");
+    reader_.warn("None of the CPUs that this process may run on (" + allowed.cpus->to_list() + ") is online (" +
+                 state_->online_cpus.to_list() + ").");
   }
 }
 
@@ -65,8 +65,7 @@ void topology_builder::make_nodes_if_none() {
   }
   state_->source = topology_source::synthetic;
   state_->nodes.push_back(make_synthetic_node(reader_, state_->allowed_cpus));
-  reader_.warn(
-      "The kernel shows no NUMA nodes here: all CPUs and memory are taken as node 0, made up.");
+  reader_.warn("The kernel shows no NUMA nodes here: all CPUs and memory are taken as node 0, made up.");
 }
 
 void topology_builder::check_is_usable() const {
@@ -75,12 +74,12 @@ void topology_builder::check_is_usable() const {
   }
   const std::string folder = "/sys/devices/system/node";
   std::vector<std::string> names;
-  base::raise(base::make_failure(
-      errc::topology_unavailable, operation::read_topology,
-      "neither NUMA nodes nor CPUs could be read: " + folder +
-          " has no nodes, and neither /sys nor /proc names a CPU; check that the root is right "
-          "and that /sys and /proc are mounted",
-      files_.list_directory(folder, names)));
+  base::raise(
+      base::make_failure(errc::topology_unavailable, operation::read_topology,
+                         "neither NUMA nodes nor CPUs could be read: " + folder +
+                             " has no nodes, and neither /sys nor /proc names a CPU; check that the root is right "
+                             "and that /sys and /proc are mounted",
+                         files_.list_directory(folder, names)));
 }
 
 void topology_builder::allow(const allowed_sets& allowed, const node_set& without_memory) {
@@ -110,8 +109,8 @@ void topology_builder::find_contradictions() const {
         claiming.insert(node.id);
       }
     }
-    reader_.warn("The firmware lists the CPUs " + shared.to_list() + " under several nodes (" +
-                 claiming.to_list() + "): a CPU's node is the lowest of them.");
+    reader_.warn("The firmware lists the CPUs " + shared.to_list() + " under several nodes (" + claiming.to_list() +
+                 "): a CPU's node is the lowest of them.");
   }
   const cpu_set homeless = state_->online_cpus - seen;
   if (!homeless.empty() && state_->source == topology_source::sysfs) {

@@ -4,23 +4,22 @@
 // Reads a topology through the seam, so that a recorded machine and a fake read as the real one
 // does.
 
-#include "platform/platform.hpp"
-#include "topology/allowed.hpp"
-#include "topology/kernel_files.hpp"
+#include <memory>
+#include <optional>
 
 #include <numapool/node.hpp>
 #include <numapool/topology.hpp>
 
-#include <memory>
-#include <optional>
+#include "platform/platform.hpp"
+#include "topology/allowed.hpp"
+#include "topology/kernel_files.hpp"
 
 namespace numapool {
 
 class topology_builder {
  public:
   /// `threads` is null for a recorded machine. Throws as topology::read does.
-  [[nodiscard]] static topology read(const platform::files& files,
-                                     const platform::threads* threads);
+  [[nodiscard]] static topology read(const platform::files& files, const platform::threads* threads);
 
  private:
   explicit topology_builder(const platform::files& files);

@@ -3,12 +3,12 @@
 
 // What a topology holds.
 
-#include <numapool/node.hpp>
-#include <numapool/topology.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <numapool/node.hpp>
+#include <numapool/topology.hpp>
 
 namespace numapool {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: our own declarations of CUDA's functions and numbers agree with a toolkit's headers. Built only where there is one.
-// Method: a function agrees when it has as many parameters, and each has the same size and kind: a pointer as deep, or an
-// integer or enumeration of the same width. Almost all is decided while compiling.
+// Goal: our own declarations of CUDA's functions and numbers agree with a toolkit's headers. Built only where there is
+// one. Method: a function agrees when it has as many parameters, and each has the same size and kind: a pointer as
+// deep, or an integer or enumeration of the same width. Almost all is decided while compiling.
 
-#include "platform/cuda_api.hpp"
+#include <cuda.h>
+#include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <string>
@@ -13,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include <cuda.h>
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
+
+#include "platform/cuda_api.hpp"
 
 namespace numapool::platform {
 namespace {
@@ -110,7 +111,8 @@ static_assert(cuda_error_not_permitted == static_cast<int>(CUDA_ERROR_NOT_PERMIT
 static_assert(cuda_error_not_supported == static_cast<int>(cudaErrorNotSupported));
 static_assert(cuda_error_not_supported == static_cast<int>(CUDA_ERROR_NOT_SUPPORTED));
 static_assert(cuda_register_portable == cudaHostRegisterPortable && cuda_register_mapped == cudaHostRegisterMapped);
-static_assert(cuda_register_portable == CU_MEMHOSTREGISTER_PORTABLE && cuda_register_mapped == CU_MEMHOSTREGISTER_DEVICEMAP);
+static_assert(cuda_register_portable == CU_MEMHOSTREGISTER_PORTABLE &&
+              cuda_register_mapped == CU_MEMHOSTREGISTER_DEVICEMAP);
 #if CUDART_VERSION >= 12020
 static_assert(cuda_attribute_host_numa_id == static_cast<int>(cudaDevAttrHostNumaId));
 static_assert(cuda_attribute_host_numa_id == static_cast<int>(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));

@@ -33,7 +33,9 @@ TEST(CudaError, MeansTheGenericConditionWhereThereIsOne) {
   EXPECT_NE(driver_error(713), errc::make_error_condition(errc::invalid_argument));
 }
 
-TEST(CudaError, ZeroIsNoError) { EXPECT_FALSE(runtime_error(0).failed()); }
+TEST(CudaError, ZeroIsNoError) {
+  EXPECT_FALSE(runtime_error(0).failed());
+}
 
 }  // namespace
 }  // namespace numapool::platform

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Goal: the runtime is found in the promised order, what was tried is said, and looking initialises nothing.
-// Method: the real loader on the fake libraries, by path in this process; where the law is about a whole process (what it has
-// loaded, LD_LIBRARY_PATH, NUMAPOOL_CUDART), in a fresh one that prints what it found.
+// Method: the real loader on the fake libraries, by path in this process; where the law is about a whole process (what
+// it has loaded, LD_LIBRARY_PATH, NUMAPOOL_CUDART), in a fresh one that prints what it found.
 
 #include "platform/cuda_library.hpp"
 
@@ -26,7 +26,6 @@ namespace {
 using test::run_scenario;
 using testing::EndsWith;
 using testing::HasSubstr;
-using testing::Not;
 
 const std::string folder = FAKE_CUDA_FOLDER;
 
@@ -38,7 +37,9 @@ cuda_search search_for(std::vector<std::string> runtimes, std::string driver = {
   return search;
 }
 
-std::string source(library_source which) { return std::to_string(static_cast<int>(which)); }
+std::string source(library_source which) {
+  return std::to_string(static_cast<int>(which));
+}
 
 TEST(CudaLibrary, LookingInitialisesNothing) {
   fake_cuda_reset();
@@ -63,7 +64,8 @@ TEST(CudaLibrary, RefusesALibraryThatLacksASymbolAndNamesIt) {
 }
 
 TEST(CudaLibrary, TakesTheNextNameAfterOneThatCannotBeUsed) {
-  const auto runtime = find_runtime(search_for({"/nonexistent/libcudart.so.13", FAKE_CUDART_INCOMPLETE, FAKE_CUDART_12}));
+  const auto runtime =
+      find_runtime(search_for({"/nonexistent/libcudart.so.13", FAKE_CUDART_INCOMPLETE, FAKE_CUDART_12}));
   ASSERT_NE(runtime.library, nullptr);
   EXPECT_EQ(runtime.library->path, FAKE_CUDART_12);
 }
@@ -79,7 +81,8 @@ TEST(CudaLibrary, OverrideThatCannotBeUsedEndsTheSearch) {
   search.override_name = "/nonexistent/libcudart.so";
   const auto missing = find_runtime(search);
   EXPECT_EQ(missing.library, nullptr);
-  EXPECT_EQ(missing.reason, "NUMAPOOL_CUDART names a runtime that cannot be used: /nonexistent/libcudart.so: not found");
+  EXPECT_EQ(missing.reason,
+            "NUMAPOOL_CUDART names a runtime that cannot be used: /nonexistent/libcudart.so: not found");
   search.override_name = "/etc/passwd";
   EXPECT_THAT(find_runtime(search).reason, HasSubstr("/etc/passwd: "));
   search.override_name = FAKE_CUDART_INCOMPLETE;
@@ -109,7 +112,9 @@ TEST(CudaLibrary, ThreadsThatLookAtOnceFindOneLibrary) {
       found[i] = i % 2 == 0 ? static_cast<const void*>(libraries.runtime(reason)) : libraries.driver(reason);
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_NE(found[i], nullptr);
     EXPECT_EQ(found[i], found[i % 2]);
@@ -169,7 +174,9 @@ TEST(CudaLibraryProcess, EmptyOverrideIsNone) {
 
 TEST(CudaLibraryProcess, RealRuntimeIsLoadedAndSaysWhetherThereIsADriver) {
   const std::string real = REAL_CUDART;
-  if (real.empty()) GTEST_SKIP() << "no CUDA toolkit here: the real runtime cannot be asked";
+  if (real.empty()) {
+    GTEST_SKIP() << "no CUDA toolkit here: the real runtime cannot be asked";
+  }
   const auto said = run_scenario("NUMAPOOL_CUDART='" + real + "'", CUDA_SCENARIO, "probe");
   EXPECT_EQ(said.status, 0) << said.text;
   EXPECT_THAT(said.value("reason"), HasSubstr("libcudart"));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: register and unregister are exact mirrors on each route, make a context on the target device alone, and leave the
-// calling thread as it was, whatever CUDA answers.
-// Method: the real registrar and loader on the fake libraries, once through the runtime and once through the driver alone.
+// Goal: register and unregister are exact mirrors on each route, make a context on the target device alone, and leave
+// the calling thread as it was, whatever CUDA answers.
+// Method: the real registrar and loader on the fake libraries, once through the runtime and once through the driver
+// alone.
 
 #include "platform/cuda_registrar.hpp"
 
@@ -68,8 +69,11 @@ class pages {
   std::byte* data_ = nullptr;
 };
 
-std::size_t registered_count() { return fake_cuda_registered_ranges(nullptr, 0); }
+std::size_t registered_count() {
+  return fake_cuda_registered_ranges(nullptr, 0);
+}
 
+// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class CudaRegistrar : public testing::TestWithParam<registrar_route> {
  protected:
   void SetUp() override {
@@ -88,7 +92,9 @@ class CudaRegistrar : public testing::TestWithParam<registrar_route> {
   const char* register_name() const { return name_of("cudaHostRegister", "cuMemHostRegister_v2"); }
   const char* unregister_name() const { return name_of("cudaHostUnregister", "cuMemHostUnregister"); }
   const char* pointer_name() const { return name_of("cudaHostGetDevicePointer", "cuMemHostGetDevicePointer_v2"); }
-  boost::system::error_code cuda_error(int value) const { return is_runtime() ? runtime_error(value) : driver_error(value); }
+  boost::system::error_code cuda_error(int value) const {
+    return is_runtime() ? runtime_error(value) : driver_error(value);
+  }
 
   boost::system::error_code add(int device, void** device_pointer = nullptr) {
     void* ignored = nullptr;
@@ -102,7 +108,9 @@ class CudaRegistrar : public testing::TestWithParam<registrar_route> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Routes, CudaRegistrar, testing::Values(registrar_route::runtime, registrar_route::driver),
-                         [](const auto& route) { return route.param == registrar_route::runtime ? "Runtime" : "Driver"; });
+                         [](const auto& route) {
+                           return route.param == registrar_route::runtime ? "Runtime" : "Driver";
+                         });
 
 TEST_P(CudaRegistrar, ProbeSaysTheRouteAndMakesNoContext) {
   const registrar_status status = registrar_->probe();
@@ -188,7 +196,8 @@ TEST_P(CudaRegistrar, ConsumesOnlyItsOwnError) {
   fake_cuda_fail_nth(register_name(), 1, 2);
   EXPECT_EQ(add(0), cuda_error(2));
   EXPECT_EQ(fake_cuda_last_error(), 0);
-  ASSERT_EQ(call_runtime("cudaHostUnregister", static_cast<void*>(memory_.data())), 713);  // the application's own failure
+  ASSERT_EQ(call_runtime("cudaHostUnregister", static_cast<void*>(memory_.data())),
+            713);  // the application's own failure
   fake_cuda_fail_nth(register_name(), 1, 2);
   EXPECT_EQ(add(0), cuda_error(2));
   EXPECT_EQ(fake_cuda_last_error(), 713);
@@ -308,7 +317,9 @@ TEST_P(CudaRegistrar, ForkedChildIsToldThatCudaIsNotItsOwn) {
 TEST_P(CudaRegistrar, EightThreadsRegisterAtOnce) {
   constexpr std::size_t thread_count = 8;
   std::vector<std::unique_ptr<pages>> ranges;
-  for (std::size_t i = 0; i < thread_count; ++i) ranges.push_back(std::make_unique<pages>(4));
+  for (std::size_t i = 0; i < thread_count; ++i) {
+    ranges.push_back(std::make_unique<pages>(4));
+  }
   fake_cuda_hold(register_name());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < thread_count; ++i) {
@@ -322,7 +333,9 @@ TEST_P(CudaRegistrar, EightThreadsRegisterAtOnce) {
   }
   fake_cuda_wait_until_held(thread_count);  // all inside the driver's call: no lock of ours is held across it
   fake_cuda_release();
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
   EXPECT_EQ(registered_count(), thread_count);
   for (std::size_t i = 0; i < thread_count; ++i) {
     EXPECT_EQ(registrar_->unregister_range(static_cast<int>(i % 2), ranges[i]->data()).outcome,
@@ -348,6 +361,7 @@ TEST_P(CudaRegistrar, UnregisteringBeforeAnythingInitialisesNothing) {
 
 // ---- What only one route has.
 
+// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class CudaRegistrarRoute : public testing::Test {
  protected:
   void SetUp() override { fake_cuda_reset(); }
@@ -421,7 +435,8 @@ TEST_F(CudaRegistrarRoute, NothingThereIsSaidInOneSentence) {
   EXPECT_EQ(status.device_count, 0);
   EXPECT_EQ(status.error, make_error_code(boost::system::errc::not_supported));
   EXPECT_EQ(status.reason,
-            "no CUDA runtime (/nonexistent/libcudart.so.13: not found); no CUDA driver (/nonexistent/libcuda.so.1: not found)");
+            "no CUDA runtime (/nonexistent/libcudart.so.13: not found); no CUDA driver (/nonexistent/libcuda.so.1: not "
+            "found)");
   void* pointer = nullptr;
   EXPECT_EQ(registrar->register_range(0, first_.data(), first_.size_bytes(), &pointer), status.error);
 }
@@ -432,8 +447,9 @@ TEST_F(CudaRegistrarRoute, EnvironmentMakesTheFakesDevices) {
                                  CUDA_SCENARIO, "probe");
   EXPECT_EQ(said.value("route"), "1") << said.text;
   EXPECT_EQ(said.value("devices"), "1");
-  const auto failing = run_scenario(
-      "LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_FAKE_CUDA_FAIL='cudaGetDeviceCount:1:999'", CUDA_SCENARIO, "probe");
+  const auto failing =
+      run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime' NUMAPOOL_FAKE_CUDA_FAIL='cudaGetDeviceCount:1:999'",
+                   CUDA_SCENARIO, "probe");
   EXPECT_EQ(failing.value("error"), "999") << failing.text;
 }
 
@@ -449,6 +465,60 @@ TEST_F(CudaRegistrarRoute, FakeReportsAtExitWhatItWasAsked) {
   EXPECT_THAT(text, HasSubstr("count cudaHostRegister 1\n"));
   EXPECT_THAT(text, HasSubstr("device 1 contexts_made 0 references 0\n"));
   EXPECT_THAT(text, HasSubstr("registered 1\n"));  // the driver had gone before its owner did
+}
+
+TEST_F(CudaRegistrarRoute, DevicesAreNamedOnceSomebodyInitialisedTheDriver) {
+  const fake_cuda_device devices[] = {{"0008:01:00.0", 1}, {"0000:86:00.0", -1}};
+  fake_cuda_set_devices(devices, 2);
+  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
+  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);  // as an application beside us would
+  std::vector<initialized_device> found(5);
+  EXPECT_EQ(registrar->initialized_devices(found), driver_error(cuda_error_not_initialized));
+  EXPECT_EQ(found.size(), 5U);
+  EXPECT_EQ(fake_cuda_initialized(), 0);
+  int count = 0;
+  ASSERT_EQ(call_runtime("cudaGetDeviceCount", &count), 0);
+  ASSERT_FALSE(registrar->initialized_devices(found).failed());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].pci_address, "0008:01:00.0");
+  EXPECT_EQ(found[0].host_node, 1);
+  EXPECT_EQ(found[1].host_node, -1);
+  EXPECT_EQ(fake_cuda_contexts_made(0) + fake_cuda_contexts_made(1), 0U);
+  EXPECT_EQ(fake_cuda_count("cuInit"), 0U);
+}
+
+TEST_F(CudaRegistrarRoute, ADriverBeforeTheQuestionNamesItsDevicesWithoutTheNode) {
+  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
+  ASSERT_EQ(registrar->probe().route, registrar_route::runtime);
+  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);
+  fake_cuda_fail_nth("cuDeviceGetAttribute", 0, cuda_error_invalid_value);
+  std::vector<initialized_device> found;
+  ASSERT_FALSE(registrar->initialized_devices(found).failed());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].pci_address, "0000:3b:00.0");
+  EXPECT_EQ(found[0].host_node, -1);
+}
+
+TEST_F(CudaRegistrarRoute, AForkedChildFindsItsDriverUninitialised) {
+  const auto registrar = make_registrar({FAKE_CUDART}, FAKE_LIBCUDA);
+  ASSERT_EQ(registrar->probe().route, registrar_route::runtime);
+  ASSERT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<initialized_device> found;
+    ::_exit(registrar->initialized_devices(found) == driver_error(cuda_error_not_initialized) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CudaRegistrarRoute, ADriverThatNobodyLoadedIsNotLoadedToBeAsked) {
+  const std::string folder = FAKE_CUDA_FOLDER;
+  const auto said = run_scenario("LD_LIBRARY_PATH='" + folder + "/runtime:" + folder + "/driver'", CUDA_SCENARIO,
+                                 "initialized");
+  EXPECT_EQ(said.value("error"), std::to_string(static_cast<int>(boost::system::errc::not_supported))) << said.text;
+  EXPECT_EQ(said.value("driver_loaded"), "0");
 }
 
 TEST_F(CudaRegistrarRoute, NullRegistrarIsNotSupportedThroughout) {

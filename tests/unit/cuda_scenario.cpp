@@ -3,6 +3,7 @@
 // A process of its own for laws about processes. Prints what happened as "key=value" lines.
 //   cuda_scenario find [LIBRARY]     which runtime is found, once LIBRARY is loaded
 //   cuda_scenario probe              what the process-wide registrar says
+//   cuda_scenario initialized        what it says of devices before anybody has loaded a driver
 //   cuda_scenario release-at-exit    a range is registered, and given back by a static destructor
 
 #include <dlfcn.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "platform/cuda_library.hpp"
 #include "platform/registrar.hpp"
@@ -19,13 +21,15 @@ namespace {
 
 using namespace numapool::platform;
 
-constexpr std::size_t range_bytes = 64 * 1024;
+constexpr std::size_t range_bytes = 65536;
 
 // Made before CUDA is initialised, so destroyed after CUDA's exit handler has run.
 struct holder {
   void* address = nullptr;
   ~holder() {
-    if (address == nullptr) return;
+    if (address == nullptr) {
+      return;
+    }
     const unregister_result result = process_registrar().unregister_range(0, address);
     std::printf("outcome=%d\nerror=%d\n", static_cast<int>(result.outcome), result.error.value());
     ::munmap(address, range_bytes);
@@ -39,7 +43,9 @@ int find(const char* loaded_before) {
   }
   const auto found = find_runtime(cuda_search::from_environment());
   std::printf("reason=%s\n", found.reason.c_str());
-  if (found.library == nullptr) return 0;
+  if (found.library == nullptr) {
+    return 0;
+  }
   std::printf("path=%s\nsource=%d\nversion=%d\n", found.library->path.c_str(), static_cast<int>(found.library->source),
               found.library->version);
   return 0;
@@ -49,6 +55,14 @@ int probe() {
   const registrar_status status = process_registrar().probe();
   std::printf("route=%d\ndevices=%d\nerror=%d\nreason=%s\n", static_cast<int>(status.route), status.device_count,
               status.error.value(), status.reason.c_str());
+  return 0;
+}
+
+int initialized() {
+  std::vector<initialized_device> devices;
+  const auto error = process_registrar().initialized_devices(devices);
+  const bool driver_loaded = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr;
+  std::printf("error=%d\ndriver_loaded=%d\n", error.value(), driver_loaded ? 1 : 0);
   return 0;
 }
 
@@ -65,9 +79,18 @@ int release_at_exit() {
 
 int main(int count, char** arguments) {
   const std::string scenario = count > 1 ? arguments[1] : "";
-  if (scenario == "find") return find(count > 2 ? arguments[2] : nullptr);
-  if (scenario == "probe") return probe();
-  if (scenario == "release-at-exit") return release_at_exit();
+  if (scenario == "find") {
+    return find(count > 2 ? arguments[2] : nullptr);
+  }
+  if (scenario == "probe") {
+    return probe();
+  }
+  if (scenario == "initialized") {
+    return initialized();
+  }
+  if (scenario == "release-at-exit") {
+    return release_at_exit();
+  }
   std::printf("unknown scenario\n");
   return 2;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Goal: the fake CUDA libraries keep the rules of the real ones, so that what is proven on them is worth something.
-// Method: both fakes are linked in and called directly; the state behind them is looked at through its control functions.
+// Method: both fakes are linked in and called directly; the state behind them is looked at through its control
+// functions.
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 
 #include "fake_cuda_control.h"
 
+// NOLINTBEGIN(readability-identifier-naming): these names are CUDA's
 extern "C" {
 int cudaHostRegister(void*, std::size_t, unsigned int);
 int cudaHostUnregister(void*);
@@ -43,16 +45,19 @@ int cuCtxPopCurrent_v2(void**);
 int cuMemHostRegister_v2(void*, std::size_t, unsigned int);
 int cuMemHostUnregister(void*);
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace {
 
 constexpr unsigned int portable_mapped = 3;
 
+// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class FakeCuda : public testing::Test {
  protected:
   void SetUp() override {
     fake_cuda_reset();
-    memory_ = static_cast<std::byte*>(::mmap(nullptr, 8 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    memory_ =
+        static_cast<std::byte*>(::mmap(nullptr, 8 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(static_cast<void*>(memory_), MAP_FAILED);
   }
   void TearDown() override {
@@ -242,7 +247,9 @@ TEST_F(FakeCuda, ForkedChildHearsThatNothingIsInitialised) {
   int count = 0;
   ASSERT_EQ(cudaGetDeviceCount(&count), 0);
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(cudaGetDeviceCount(&count) == 3 && cuDeviceGetCount(&count) == 3 ? 0 : 1);
+  if (child == 0) {
+    ::_exit(cudaGetDeviceCount(&count) == 3 && cuDeviceGetCount(&count) == 3 ? 0 : 1);
+  }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);

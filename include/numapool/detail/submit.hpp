@@ -120,7 +120,14 @@ class submit_job {
       Function run(std::move(function_));  // destroyed here, on the worker, before the handler hears of it
       done.capture(run);
     }
-    boost::asio::dispatch(work_.get_executor(), completion{std::move(handler_), std::move(done)});
+    completion complete{std::move(handler_), std::move(done)};
+    if constexpr (std::is_same_v<executor, node_executor>) {
+      if (work_.get_executor().running_in_this_thread()) {
+        complete();  // here and now: queued, a shutdown meanwhile would drop it
+        return;
+      }
+    }
+    boost::asio::dispatch(work_.get_executor(), std::move(complete));
   }
 
   // Instead of operator(), when the pool shuts down first.

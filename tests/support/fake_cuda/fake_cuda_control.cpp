@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_cuda_control.h"
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -13,7 +14,9 @@ namespace {
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream{text};
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  for (std::string part; std::getline(stream, part, separator);) {
+    parts.push_back(part);
+  }
   return parts;
 }
 
@@ -42,12 +45,16 @@ void read_devices(state& shared) {
   const char* text = std::getenv("NUMAPOOL_FAKE_CUDA_DEVICES");
   for (const std::string& one : split(text == nullptr ? "0000:3b:00.0@0,0000:86:00.0@1" : text, ',')) {
     const std::vector<std::string> parts = split(one, '@');
-    if (!parts.empty()) add_device(shared, parts[0], parts.size() < 2 ? -1 : std::atoi(parts[1].c_str()));
+    if (!parts.empty()) {
+      add_device(shared, parts[0], parts.size() < 2 ? -1 : std::atoi(parts[1].c_str()));
+    }
   }
 }
 
 void write_report(const state& shared, std::FILE* out) {
-  for (const auto& [name, count] : shared.counts) std::fprintf(out, "count %s %lu\n", name.c_str(), count);
+  for (const auto& [name, count] : shared.counts) {
+    std::fprintf(out, "count %s %lu\n", name.c_str(), count);
+  }
   for (const auto& each : shared.devices) {
     std::fprintf(out, "device %d contexts_made %lu references %lu\n", each->ordinal, each->made, each->references);
   }
@@ -59,7 +66,9 @@ struct report_at_exit {
   ~report_at_exit() {
     state& shared = the_state();
     const std::lock_guard lock{shared.mutex};
-    if (shared.report_path.empty()) return;
+    if (shared.report_path.empty()) {
+      return;
+    }
     if (std::FILE* out = std::fopen(shared.report_path.c_str(), "w"); out != nullptr) {
       write_report(shared, out);
       std::fclose(out);
@@ -67,7 +76,9 @@ struct report_at_exit {
   }
 } reporter;
 
-const device* device_of(state& shared, int ordinal) { return find_device(shared, ordinal); }
+const device* device_of(state& shared, int ordinal) {
+  return find_device(shared, ordinal);
+}
 
 }  // namespace
 
@@ -75,7 +86,9 @@ void read_environment(state& shared) {
   read_devices(shared);
   for (const std::string& one : environment_parts("NUMAPOOL_FAKE_CUDA_FAIL", ',')) {
     const std::vector<std::string> parts = split(one, ':');
-    if (parts.size() == 3) add_failure(shared, parts[0], number(parts, 1, 0), static_cast<int>(number(parts, 2, 0)));
+    if (parts.size() == 3) {
+      add_failure(shared, parts[0], number(parts, 1, 0), static_cast<int>(number(parts, 2, 0)));
+    }
   }
   const auto limit = environment_parts("NUMAPOOL_FAKE_CUDA_LIMIT", ':');
   shared.limit_bytes = number(limit, 0, 0);
@@ -117,7 +130,9 @@ void fake_cuda_set_devices(const struct fake_cuda_device* devices, size_t count)
     ++shared.generation;  // no thread keeps a context of a device that is gone
     shared.ranges.clear();
     shared.devices.clear();
-    for (size_t i = 0; i < count; ++i) fake_cuda::add_device(shared, devices[i].pci_address, devices[i].host_node);
+    for (size_t i = 0; i < count; ++i) {
+      fake_cuda::add_device(shared, devices[i].pci_address, devices[i].host_node);
+    }
   });
 }
 
@@ -178,7 +193,9 @@ void fake_cuda_set_events_late(int late) {
 
 void fake_cuda_complete_events(void) {
   locked([](state& shared) {
-    for (auto& entry : shared.events) entry.second->is_complete = true;
+    for (auto& entry : shared.events) {
+      entry.second->is_complete = true;
+    }
     shared.changed.notify_all();
   });
 }
@@ -189,7 +206,9 @@ void fake_cuda_set_gone(int gone) {
 
 unsigned long fake_cuda_count(const char* name) {
   return locked([&](const state& shared) {
-    if (name == nullptr) return shared.fallible_calls;
+    if (name == nullptr) {
+      return shared.fallible_calls;
+    }
     const auto found = shared.counts.find(name);
     return found == shared.counts.end() ? 0UL : found->second;
   });
@@ -199,9 +218,15 @@ size_t fake_cuda_registered_ranges(struct fake_cuda_range* ranges, size_t capaci
   return locked([&](const state& shared) {
     size_t filled = 0;
     for (const auto& [begin, range] : shared.ranges) {
-      if (filled == capacity) break;
-      ranges[filled++] = {reinterpret_cast<void*>(range.address), range.size_bytes, reinterpret_cast<void*>(begin),
-                          reinterpret_cast<void*>(range.end),     range.flags,      range.owner->ordinal,
+      if (filled == capacity) {
+        break;
+      }
+      ranges[filled++] = {std::bit_cast<void*>(range.address),
+                          range.size_bytes,
+                          std::bit_cast<void*>(begin),
+                          std::bit_cast<void*>(range.end),
+                          range.flags,
+                          range.owner->ordinal,
                           range.pages_not_resident};
     }
     return shared.ranges.size();

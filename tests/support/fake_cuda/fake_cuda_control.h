@@ -65,22 +65,22 @@ void fake_cuda_set_gone(int gone);
 unsigned long fake_cuda_count(const char* name);
 
 struct fake_cuda_range {
-  void* address;               // as given
-  size_t size_bytes;           // as given
-  void* begin;                 // the pages covered
+  void* address;      // as given
+  size_t size_bytes;  // as given
+  void* begin;        // the pages covered
   void* end;
   unsigned int flags;
-  int device;                  // whose context was current
-  size_t pages_not_resident;   // when it was registered: the real driver would have faulted them in, one by one
+  int device;                 // whose context was current
+  size_t pages_not_resident;  // when it was registered: the real driver would have faulted them in, one by one
 };
 // Returns how many ranges are registered; fills at most `capacity` of them, ordered by address.
 size_t fake_cuda_registered_ranges(struct fake_cuda_range* ranges, size_t capacity);
-int fake_cuda_context_active(int device);               // 1 while the device's primary context exists
-unsigned long fake_cuda_contexts_made(int device);      // since the last reset
+int fake_cuda_context_active(int device);           // 1 while the device's primary context exists
+unsigned long fake_cuda_contexts_made(int device);  // since the last reset
 unsigned long fake_cuda_context_references(int device);
-int fake_cuda_initialized(void);                        // whether any call has initialised the driver
-size_t fake_cuda_thread_context_depth(void);            // contexts on the calling thread's stack
-int fake_cuda_last_error(void);                         // pending on the calling thread; counts as no call
+int fake_cuda_initialized(void);              // whether any call has initialised the driver
+size_t fake_cuda_thread_context_depth(void);  // contexts on the calling thread's stack
+int fake_cuda_last_error(void);               // pending on the calling thread; counts as no call
 
 #ifdef __cplusplus
 }

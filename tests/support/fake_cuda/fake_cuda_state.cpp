@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <chrono>
 #include <cstdlib>
@@ -63,15 +64,21 @@ scoped_call::scoped_call(api which, const char* name, std::size_t size_bytes) : 
   const bool one_at_a_time = shared_.under_one_lock;
   if (one_at_a_time || delay.count() != 0) {
     lock_.unlock();
-    if (one_at_a_time) driver_lock_ = std::unique_lock{shared_.driver_lock};
-    if (delay.count() != 0) std::this_thread::sleep_for(delay);
+    if (one_at_a_time) {
+      driver_lock_ = std::unique_lock{shared_.driver_lock};
+    }
+    if (delay.count() != 0) {
+      std::this_thread::sleep_for(delay);
+    }
     lock_.lock();
   }
   refused_ = decide(name);
 }
 
 void scoped_call::wait_while_held(const char* name) {
-  if (shared_.held_name != name) return;
+  if (shared_.held_name != name) {
+    return;
+  }
   ++shared_.held_calls;
   shared_.changed.notify_all();
   shared_.changed.wait(lock_, [&] { return shared_.held_name != name; });
@@ -81,27 +88,47 @@ void scoped_call::wait_while_held(const char* name) {
 int scoped_call::decide(const char* name) {
   int injected = success;
   for (failure& rule : shared_.failures) {
-    if (!rule.name.empty() && rule.name != name) continue;
+    if (!rule.name.empty() && rule.name != name) {
+      continue;
+    }
     const bool strikes = rule.each || --rule.left == 0;
-    if (strikes && injected == success) injected = rule.code;
+    if (strikes && injected == success) {
+      injected = rule.code;
+    }
   }
   std::erase_if(shared_.failures, [](const failure& rule) { return !rule.each && rule.left == 0; });
-  if (which_ == api::runtime && shared_.lacks_driver()) return insufficient_driver;
-  if (shared_.is_gone) return gone;
-  if (shared_.initialized && shared_.initialized_by != ::getpid()) return not_initialized;
-  if (injected != success) return injected;
-  if (which_ == api::runtime) return initialize(shared_);
+  if (which_ == api::runtime && shared_.lacks_driver()) {
+    return insufficient_driver;
+  }
+  if (shared_.is_gone) {
+    return gone;
+  }
+  if (shared_.initialized && shared_.initialized_by != ::getpid()) {
+    return not_initialized;
+  }
+  if (injected != success) {
+    return injected;
+  }
+  if (which_ == api::runtime) {
+    return initialize(shared_);
+  }
   return shared_.initialized || std::strcmp(name, "cuInit") == 0 ? success : not_initialized;
 }
 
 int scoped_call::finish(int answer) {
-  if (answer != success && which_ == api::runtime && !shared_.lacks_driver()) this_thread(shared_).last_error = answer;
+  if (answer != success && which_ == api::runtime && !shared_.lacks_driver()) {
+    this_thread(shared_).last_error = answer;
+  }
   return answer;
 }
 
 int initialize(state& shared) {
-  if (shared.initialized) return success;
-  if (shared.devices.empty()) return no_device;
+  if (shared.initialized) {
+    return success;
+  }
+  if (shared.devices.empty()) {
+    return no_device;
+  }
   shared.initialized = true;
   shared.initialized_by = ::getpid();
   static const int installed = std::atexit([] {
@@ -120,7 +147,9 @@ device* find_device(state& shared, int ordinal) {
 
 std::string printed_address(const device& which) {
   std::string text = which.pci_address;
-  for (char& letter : text) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  for (char& letter : text) {
+    letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  }
   return text;
 }
 
@@ -149,26 +178,36 @@ int runtime_device(const thread_state& thread) {
 }
 
 void retain(device& which) {
-  if (which.references++ == 0) ++which.made;
+  if (which.references++ == 0) {
+    ++which.made;
+  }
 }
 
 int release(state& shared, device& which) {
-  if (which.references == 0) return invalid_context;
-  if (--which.references != 0) return success;
+  if (which.references == 0) {
+    return invalid_context;
+  }
+  if (--which.references != 0) {
+    return success;
+  }
   std::erase_if(shared.ranges, [&](const auto& entry) { return entry.second.owner == &which; });
   return success;
 }
 
 namespace {
 void hold_for_runtime(device& which) {
-  if (which.held_by_runtime) return;
+  if (which.held_by_runtime) {
+    return;
+  }
   which.held_by_runtime = true;
   retain(which);
 }
 }  // namespace
 
 context* make_runtime_context(state& shared, thread_state& thread) {
-  if (context* current = current_context(thread); current != nullptr) return current;
+  if (context* current = current_context(thread); current != nullptr) {
+    return current;
+  }
   device& which = *find_device(shared, thread.runtime_device);
   hold_for_runtime(which);
   thread.contexts.push_back(&which.primary);
@@ -177,11 +216,17 @@ context* make_runtime_context(state& shared, thread_state& thread) {
 
 int set_runtime_device(state& shared, thread_state& thread, int ordinal) {
   device* which = find_device(shared, ordinal);
-  if (which == nullptr) return invalid_device;
+  if (which == nullptr) {
+    return invalid_device;
+  }
   thread.runtime_device = ordinal;
-  if (!thread.contexts.empty()) thread.contexts.pop_back();  // what was current is replaced, whoever had pushed it
+  if (!thread.contexts.empty()) {
+    thread.contexts.pop_back();  // what was current is replaced, whoever had pushed it
+  }
   constexpr int first_eager_runtime = 12000;
-  if (shared.runtime_version >= first_eager_runtime) make_runtime_context(shared, thread);
+  if (shared.runtime_version >= first_eager_runtime) {
+    make_runtime_context(shared, thread);
+  }
   return success;
 }
 
@@ -199,10 +244,12 @@ bool look_at_pages(std::uintptr_t begin, std::uintptr_t end, std::size_t& not_re
   std::array<unsigned char, 4096> residency{};
   while (begin < end) {
     const std::size_t pages = std::min<std::size_t>((end - begin) / page_size(), residency.size());
-    if (::mincore(reinterpret_cast<void*>(begin), pages * page_size(), residency.data()) != 0) return false;
-    not_resident += static_cast<std::size_t>(
-        std::count_if(residency.begin(), residency.begin() + static_cast<std::ptrdiff_t>(pages),
-                      [](unsigned char page) { return (page & 1U) == 0; }));
+    if (::mincore(std::bit_cast<void*>(begin), pages * page_size(), residency.data()) != 0) {
+      return false;
+    }
+    not_resident += static_cast<std::size_t>(std::count_if(residency.begin(),
+                                                           residency.begin() + static_cast<std::ptrdiff_t>(pages),
+                                                           [](unsigned char page) { return (page & 1U) == 0; }));
     begin += pages * page_size();
   }
   return true;
@@ -214,15 +261,25 @@ int register_range(state& shared, const context* current, void* address, std::si
   constexpr unsigned int known_flags = 0xF;  // portable, mapped, I/O memory, read only
   const auto first = reinterpret_cast<std::uintptr_t>(address);
   const bool is_range = address != nullptr && size_bytes != 0 && first + size_bytes > first;
-  if (!is_range || (flags & ~known_flags) != 0) return invalid_value;
-  if (shared.limit_bytes != 0 && size_bytes > shared.limit_bytes) return shared.limit_code;
+  if (!is_range || (flags & ~known_flags) != 0) {
+    return invalid_value;
+  }
+  if (shared.limit_bytes != 0 && size_bytes > shared.limit_bytes) {
+    return shared.limit_code;
+  }
   const std::uintptr_t begin = first / page_size() * page_size();
   const std::uintptr_t end = (first + size_bytes + page_size() - 1) / page_size() * page_size();
   auto next = shared.ranges.lower_bound(begin);
-  if (next != shared.ranges.end() && next->first < end) return already_registered;
-  if (next != shared.ranges.begin() && std::prev(next)->second.end > begin) return already_registered;
+  if (next != shared.ranges.end() && next->first < end) {
+    return already_registered;
+  }
+  if (next != shared.ranges.begin() && std::prev(next)->second.end > begin) {
+    return already_registered;
+  }
   std::size_t not_resident = 0;
-  if (!look_at_pages(begin, end, not_resident)) return invalid_value;
+  if (!look_at_pages(begin, end, not_resident)) {
+    return invalid_value;
+  }
   shared.ranges.emplace(begin, range{first, size_bytes, end, flags, current->owner, not_resident});
   return success;
 }
@@ -237,13 +294,17 @@ const range* find_range(const state& shared, void* address) {
 
 int unregister_range(state& shared, void* address) {
   const range* found = find_range(shared, address);
-  if (found == nullptr) return not_registered;
+  if (found == nullptr) {
+    return not_registered;
+  }
   shared.ranges.erase(found->address / page_size() * page_size());
   return success;
 }
 
 int device_pointer(const state& shared, void* address, std::uint64_t& pointer) {
-  if (find_range(shared, address) == nullptr) return invalid_value;
+  if (find_range(shared, address) == nullptr) {
+    return invalid_value;
+  }
   pointer = reinterpret_cast<std::uintptr_t>(address) + shared.device_pointer_offset;
   return success;
 }
@@ -266,14 +327,18 @@ int make_event(state& shared, void** made) {
 
 int record_event(state& shared, void* recorded) {
   event* found = find_event(shared, recorded);
-  if (found == nullptr) return invalid_handle;
+  if (found == nullptr) {
+    return invalid_handle;
+  }
   found->is_complete = !shared.events_are_late;
   return success;
 }
 
 int query_event(state& shared, void* asked) {
   const event* found = find_event(shared, asked);
-  if (found == nullptr) return invalid_handle;
+  if (found == nullptr) {
+    return invalid_handle;
+  }
   return found->is_complete ? success : not_ready;
 }
 
@@ -288,14 +353,22 @@ int destroy_event(state& shared, void* destroyed) {
 
 const char* error_name(int code) {
   switch (code) {
-    case success: return "fake success";
-    case invalid_value: return "fake invalid value";
-    case gone: return "fake driver gone";
-    case insufficient_driver: return "fake insufficient driver";
-    case no_device: return "fake no device";
-    case already_registered: return "fake already registered";
-    case not_registered: return "fake not registered";
-    default: return "fake error";
+    case success:
+      return "fake success";
+    case invalid_value:
+      return "fake invalid value";
+    case gone:
+      return "fake driver gone";
+    case insufficient_driver:
+      return "fake insufficient driver";
+    case no_device:
+      return "fake no device";
+    case already_registered:
+      return "fake already registered";
+    case not_registered:
+      return "fake not registered";
+    default:
+      return "fake error";
   }
 }
 

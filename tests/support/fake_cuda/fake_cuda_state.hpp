@@ -2,8 +2,10 @@
 #pragma once
 
 // What the two fake libraries share: devices, contexts, registrations, events, and the rules of failing and waiting.
-// fake_cuda_control.h tells the rules. Threads: everything but entering a call is done while a scoped_call is alive, which
-// holds the one lock.
+// fake_cuda_control.h tells the rules. Threads: everything but entering a call is done while a scoped_call is alive,
+// which holds the one lock.
+
+#include <sys/types.h>
 
 #include <array>
 #include <condition_variable>
@@ -14,8 +16,6 @@
 #include <mutex>
 #include <string>
 #include <vector>
-
-#include <sys/types.h>
 
 namespace fake_cuda {
 
@@ -143,7 +143,8 @@ std::string printed_address(const device& which);  // upper case, as the librari
 
 context* current_context(const thread_state& thread);
 int runtime_device(const thread_state& thread);
-context* make_runtime_context(state& shared, thread_state& thread);  // the current one; else the current device's primary
+context* make_runtime_context(state& shared,
+                              thread_state& thread);  // the current one; else the current device's primary
 int set_runtime_device(state& shared, thread_state& thread, int ordinal);
 void retain(device& which);
 int release(state& shared, device& which);

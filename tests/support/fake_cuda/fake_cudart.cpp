@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake libcudart: the runtime functions that numapool and its tests call, by the rules in fake_cuda_control.h. Types are
-// plain ones of the same size as the real ones: nothing here needs a toolkit.
+// A fake libcudart: the runtime functions that numapool and its tests call, by the rules in fake_cuda_control.h. Types
+// are plain ones of the same size as the real ones: nothing here needs a toolkit.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +21,9 @@ using fake_cuda::thread_state;
 template <class Work>
 int runtime_call(const char* name, Work work, std::size_t size_bytes = 0) {
   scoped_call call{fake_cuda::api::runtime, name, size_bytes};
-  if (call.refused() != fake_cuda::success) return call.finish(call.refused());
+  if (call.refused() != fake_cuda::success) {
+    return call.finish(call.refused());
+  }
   state& shared = the_state();
   return call.finish(work(shared, fake_cuda::this_thread(shared), call));
 }
@@ -36,6 +39,7 @@ int plain_call(const char* name, Work work) {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): these names are CUDA's
 extern "C" {
 
 int cudaHostRegister(void* address, std::size_t size_bytes, unsigned int flags) {
@@ -59,11 +63,15 @@ int cudaHostUnregister(void* address) {
 
 int cudaHostGetDevicePointer(void** pointer, void* address, unsigned int flags) {
   return runtime_call("cudaHostGetDevicePointer", [&](state& shared, thread_state& thread, scoped_call&) {
-    if (flags != 0) return int{fake_cuda::invalid_value};
+    if (flags != 0) {
+      return int{fake_cuda::invalid_value};
+    }
     fake_cuda::make_runtime_context(shared, thread);
     std::uint64_t found = 0;
     const int status = fake_cuda::device_pointer(shared, address, found);
-    if (status == fake_cuda::success) *pointer = reinterpret_cast<void*>(found);
+    if (status == fake_cuda::success) {
+      *pointer = std::bit_cast<void*>(found);
+    }
     return status;
   });
 }
@@ -91,8 +99,11 @@ int cudaGetDeviceCount(int* count) {
 int cudaDeviceGetPCIBusId(char* text, int size, int device) {
   return runtime_call("cudaDeviceGetPCIBusId", [&](state& shared, thread_state&, scoped_call&) {
     const fake_cuda::device* which = fake_cuda::find_device(shared, device);
-    if (which == nullptr) return int{fake_cuda::invalid_device};
-    const int length = std::snprintf(text, static_cast<std::size_t>(size), "%s", fake_cuda::printed_address(*which).c_str());
+    if (which == nullptr) {
+      return int{fake_cuda::invalid_device};
+    }
+    const int length =
+        std::snprintf(text, static_cast<std::size_t>(size), "%s", fake_cuda::printed_address(*which).c_str());
     return int{length < size ? fake_cuda::success : fake_cuda::invalid_value};
   });
 }
@@ -106,7 +117,9 @@ int cudaDeviceGetAttribute(int* value, int number, int device) {
 
 int cudaGetLastError() {
   return plain_call("cudaGetLastError", [](state& shared) {
-    if (shared.lacks_driver()) return int{fake_cuda::insufficient_driver};
+    if (shared.lacks_driver()) {
+      return int{fake_cuda::insufficient_driver};
+    }
     const int pending = fake_cuda::this_thread(shared).last_error;
     fake_cuda::this_thread(shared).last_error = fake_cuda::success;
     return pending;
@@ -133,8 +146,12 @@ int cudaDriverGetVersion(int* version) {
   });
 }
 
-const char* cudaGetErrorName(int code) { return fake_cuda::error_name(code); }
-const char* cudaGetErrorString(int code) { return fake_cuda::error_name(code); }
+const char* cudaGetErrorName(int code) {
+  return fake_cuda::error_name(code);
+}
+const char* cudaGetErrorString(int code) {
+  return fake_cuda::error_name(code);
+}
 
 // ---- Streams are opaque and do nothing; events finish late when told so.
 
@@ -183,3 +200,4 @@ int cudaEventDestroy(void* event) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

@@ -20,7 +20,9 @@ using fake_cuda::thread_state;
 template <class Work>
 int driver_call(const char* name, Work work, std::size_t size_bytes = 0) {
   scoped_call call{fake_cuda::api::driver, name, size_bytes};
-  if (call.refused() != fake_cuda::success) return call.refused();
+  if (call.refused() != fake_cuda::success) {
+    return call.refused();
+  }
   state& shared = the_state();
   return work(shared, fake_cuda::this_thread(shared), call);
 }
@@ -32,8 +34,12 @@ int context_call(const char* name, Work work, std::size_t size_bytes = 0) {
       name,
       [&](state& shared, thread_state& thread, scoped_call& call) {
         const context* current = fake_cuda::current_context(thread);
-        if (current == nullptr) return int{fake_cuda::invalid_context};
-        if (current->owner->references == 0) return int{fake_cuda::context_is_destroyed};
+        if (current == nullptr) {
+          return int{fake_cuda::invalid_context};
+        }
+        if (current->owner->references == 0) {
+          return int{fake_cuda::context_is_destroyed};
+        }
         return work(shared, current, call);
       },
       size_bytes);
@@ -50,6 +56,7 @@ int device_call(const char* name, int ordinal, Work work) {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): these names are CUDA's
 extern "C" {
 
 int cuInit(unsigned int flags) {
@@ -82,15 +89,15 @@ int cuDeviceGet(int* device, int ordinal) {
 
 int cuDeviceGetPCIBusId(char* text, int size, int device) {
   return device_call("cuDeviceGetPCIBusId", device, [&](state&, fake_cuda::device& which) {
-    const int length = std::snprintf(text, static_cast<std::size_t>(size), "%s", fake_cuda::printed_address(which).c_str());
+    const int length =
+        std::snprintf(text, static_cast<std::size_t>(size), "%s", fake_cuda::printed_address(which).c_str());
     return int{length < size ? fake_cuda::success : fake_cuda::invalid_value};
   });
 }
 
 int cuDeviceGetAttribute(int* value, int number, int device) {
-  return device_call("cuDeviceGetAttribute", device, [&](state&, fake_cuda::device& which) {
-    return fake_cuda::attribute(which, number, *value);
-  });
+  return device_call("cuDeviceGetAttribute", device,
+                     [&](state&, fake_cuda::device& which) { return fake_cuda::attribute(which, number, *value); });
 }
 
 int cuDevicePrimaryCtxRetain(void** retained, int device) {
@@ -102,9 +109,8 @@ int cuDevicePrimaryCtxRetain(void** retained, int device) {
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device) {
-  return device_call("cuDevicePrimaryCtxRelease_v2", device, [&](state& shared, fake_cuda::device& which) {
-    return fake_cuda::release(shared, which);
-  });
+  return device_call("cuDevicePrimaryCtxRelease_v2", device,
+                     [&](state& shared, fake_cuda::device& which) { return fake_cuda::release(shared, which); });
 }
 
 int cuDevicePrimaryCtxGetState(int device, unsigned int* flags, int* active) {
@@ -117,7 +123,9 @@ int cuDevicePrimaryCtxGetState(int device, unsigned int* flags, int* active) {
 
 int cuCtxPushCurrent_v2(void* pushed) {
   return driver_call("cuCtxPushCurrent_v2", [&](state&, thread_state& thread, scoped_call&) {
-    if (pushed == nullptr) return int{fake_cuda::invalid_context};
+    if (pushed == nullptr) {
+      return int{fake_cuda::invalid_context};
+    }
     thread.contexts.push_back(static_cast<context*>(pushed));
     return int{fake_cuda::success};
   });
@@ -125,8 +133,12 @@ int cuCtxPushCurrent_v2(void* pushed) {
 
 int cuCtxPopCurrent_v2(void** popped) {
   return driver_call("cuCtxPopCurrent_v2", [&](state&, thread_state& thread, scoped_call&) {
-    if (thread.contexts.empty()) return int{fake_cuda::invalid_context};
-    if (popped != nullptr) *popped = thread.contexts.back();
+    if (thread.contexts.empty()) {
+      return int{fake_cuda::invalid_context};
+    }
+    if (popped != nullptr) {
+      *popped = thread.contexts.back();
+    }
     thread.contexts.pop_back();
     return int{fake_cuda::success};
   });
@@ -159,9 +171,13 @@ int cuMemHostUnregister(void* address) {
 int cuMemHostGetDevicePointer_v2(unsigned long long* pointer, void* address, unsigned int flags) {
   return context_call("cuMemHostGetDevicePointer_v2", [&](state& shared, const context*, scoped_call&) {
     std::uint64_t found = 0;
-    if (flags != 0) return int{fake_cuda::invalid_value};
+    if (flags != 0) {
+      return int{fake_cuda::invalid_value};
+    }
     const int status = fake_cuda::device_pointer(shared, address, found);
-    if (status == fake_cuda::success) *pointer = found;
+    if (status == fake_cuda::success) {
+      *pointer = found;
+    }
     return status;
   });
 }
@@ -171,7 +187,9 @@ int cuGetErrorName(int code, const char** text) {
   return fake_cuda::success;
 }
 
-int cuGetErrorString(int code, const char** text) { return cuGetErrorName(code, text); }
+int cuGetErrorString(int code, const char** text) {
+  return cuGetErrorName(code, text);
+}
 
 int cuEventCreate(void** event, unsigned int) {
   return context_call("cuEventCreate", [&](state& shared, const context*, scoped_call&) {
@@ -186,9 +204,8 @@ int cuEventRecord(void* event, void*) {
 }
 
 int cuEventQuery(void* event) {
-  return driver_call("cuEventQuery", [&](state& shared, thread_state&, scoped_call&) {
-    return fake_cuda::query_event(shared, event);
-  });
+  return driver_call("cuEventQuery",
+                     [&](state& shared, thread_state&, scoped_call&) { return fake_cuda::query_event(shared, event); });
 }
 
 int cuEventSynchronize(void* event) {
@@ -204,3 +221,4 @@ int cuEventDestroy_v2(void* event) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
