@@ -85,15 +85,6 @@ error_code make_pipe(pipe_ends& ends) noexcept {
   if (::fcntl(numbers[0], F_SETFL, O_NONBLOCK) != 0) {
     return base::last_system_error();
   }
-  // In a process without the standard descriptors the pipe can get their numbers, which the child
-  // fills one after the other.
-  if (numbers[1] <= STDERR_FILENO) {
-    const int higher = ::fcntl(numbers[1], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (higher < 0) {
-      return base::last_system_error();
-    }
-    ends.write_end = descriptor{higher};
-  }
   return {};
 }
 
@@ -106,7 +97,9 @@ class spawn_actions {
   spawn_actions& operator=(const spawn_actions&) = delete;
   ~spawn_actions() { ::posix_spawn_file_actions_destroy(&actions_); }
 
-  // Standard output is `output`, the others are /dev/null, and nothing else is open.
+  // Standard output is `output`, the others are /dev/null, and nothing else is open. In a process
+  // without standard descriptors `output` may be 1, which dup2 then keeps open, or 2, which is
+  // duplicated before it is replaced; never 0, since a pipe's read end has the lower number.
   int set(int output) noexcept {
     const auto then = [this](int result) {
       failure_ = failure_ != 0 ? failure_ : result;

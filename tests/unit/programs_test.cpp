@@ -130,19 +130,23 @@ TEST_P(Programs, InheritsNoDescriptorMaskOrDisposition) {
 }
 
 TEST_P(Programs, AProcessWithoutStandardDescriptorsCanRunOne) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-      ::close(standard);
+  ::setenv("NUMAPOOL_FAKE_NVIDIA_SMI", "describe", 1);
+  const std::string right = "files=0,1,2\ninput=/dev/null\nerrors=/dev/null\n";
+  for (unsigned int missing = 1; missing < 8; ++missing) {  // a bit for each of the three
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (int standard = 0; standard < 3; ++standard) {
+        if ((missing >> standard & 1U) != 0) {
+          ::close(standard);
+        }
+      }
+      const bool has_run = !programs_.run({"nvidia-smi"}, {patience}, answer_);
+      ::_exit(has_run && answer_.output.rfind(right, 0) == 0 ? 0 : 1);
     }
-    ::setenv("NUMAPOOL_FAKE_NVIDIA_SMI", "describe", 1);
-    const bool has_run = !programs_.run({"nvidia-smi"}, {patience}, answer_);
-    const bool is_right = answer_.output.rfind("files=0,1,2\ninput=/dev/null\n", 0) == 0;
-    ::_exit(has_run && is_right ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << missing;
   }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
 }
 
 // ---- What we leave of the caller
