@@ -17,6 +17,8 @@ inline constexpr const char* disable_numa =
     "DYN_MEMORY_DISABLE_NUMA";  ///< its successor: truthy wins over the gate
 inline constexpr const char* cudart =
     "NUMAPOOL_CUDART";  ///< path or soname of the CUDA runtime library to load
+inline constexpr const char* nvml =
+    "NUMAPOOL_NVML";  ///< path or soname of the NVML library to load
 inline constexpr const char* visible_devices =
     "CUDA_VISIBLE_DEVICES";  ///< CUDA's own: which GPUs it shows
 inline constexpr const char* device_order =

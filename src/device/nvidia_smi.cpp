@@ -22,6 +22,9 @@ refusal judge(const boost::system::error_code& error, const platform::program_an
   if (answer.is_timed_out) {
     return {"it gave no answer within " + std::to_string(time.count()) + " ms"};
   }
+  if (answer.is_status_lost) {
+    return {"this process lets nobody see how its children ended"};
+  }
   if (answer.exit_status < 0) {
     return {"it was ended by a signal"};
   }

@@ -27,9 +27,12 @@ class nvml {
   nvml(const nvml&) = delete;
   nvml& operator=(const nvml&) = delete;
   virtual ~nvml() = default;
-  // Every GPU that NVML lists, in its order (PCI). Loads the library and initialises it at the first call; a failure is not
-  // kept. One GPU that cannot be asked has empty fields. Errors: not_supported (generic) where there is no library; else
-  // NVML's own code. Blocks: up to seconds the first time.
+  // Every GPU that NVML lists, in its order (PCI). Loads the library at the first call; a failure is
+  // not kept. NVML is initialised for the length of the call alone (nvml_library.hpp says why). One
+  // GPU that cannot be asked has empty fields.
+  // Errors: not_supported (generic) where there is no library; else NVML's own code; `out` is then
+  // unchanged. Blocks: up to seconds where nobody else holds the GPUs open, and for as long as the
+  // driver does: there is no time limit.
   virtual boost::system::error_code devices(std::vector<nvml_device>& out) noexcept = 0;
 };
 
