@@ -17,6 +17,7 @@
 
 #include <boost/system/error_code.hpp>
 
+#include <numapool/device.hpp>
 #include <numapool/error.hpp>
 #include <numapool/node.hpp>
 
@@ -189,6 +190,9 @@ class buffer {
   [[nodiscard]] std::span<std::byte> span() const noexcept;  ///< size_bytes() long
 
   [[nodiscard]] node_id node_requested() const noexcept;  ///< unknown on the plain routes
+  /// What said that this is the device's node; unknown when the request named the node.
+  /// `heuristic` is a guess.
+  [[nodiscard]] numapool::node_source node_source() const noexcept;
   /// The node that holds most of the checked pages; unknown when none was checked.
   [[nodiscard]] node_id node_reached() const noexcept;
   /// The node whose CPUs filled it: another than requested where that has no usable CPU.

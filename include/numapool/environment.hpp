@@ -5,6 +5,7 @@
 // at each call, as dynamo's does. Threads: safe as long as nobody changes the environment meanwhile
 // (getenv(3)).
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -16,8 +17,17 @@ inline constexpr const char* disable_numa =
     "DYN_MEMORY_DISABLE_NUMA";  ///< its successor: truthy wins over the gate
 inline constexpr const char* cudart =
     "NUMAPOOL_CUDART";  ///< path or soname of the CUDA runtime library to load
+inline constexpr const char* nvml =
+    "NUMAPOOL_NVML";  ///< path or soname of the NVML library to load
 inline constexpr const char* visible_devices =
-    "CUDA_VISIBLE_DEVICES";  ///< read by the CUDA runtime, and by us later
+    "CUDA_VISIBLE_DEVICES";  ///< CUDA's own: which GPUs it shows
+inline constexpr const char* device_order =
+    "CUDA_DEVICE_ORDER";  ///< CUDA's own: in which order it counts them
+/// The rank of a process on its host, as torchrun, Slurm, Open MPI, Intel MPI, Hydra, PALS and Flux
+/// tell it.
+inline constexpr std::array<const char*, 7> local_ranks{
+    "LOCAL_RANK",     "SLURM_LOCALID",     "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+    "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID"};
 }  // namespace environment
 
 /// The gate: whether pinned storage is routed through the node workers. On when

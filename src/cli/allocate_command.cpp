@@ -10,6 +10,7 @@
 #include "cli/allocation_session.hpp"
 #include "cli/buffer_facts.hpp"
 #include "cli/command.hpp"
+#include "cli/device_argument.hpp"
 #include "cli/errors.hpp"
 
 namespace numapool::cli {
@@ -29,7 +30,10 @@ void print(const std::vector<buffer>& buffers, bool as_json, console& where) {
   }
 }
 
-int allocate(const allocate_options& asked, bool as_json, console& where) {
+int allocate(allocate_options asked, bool as_json, console& where) {
+  if (asked.device) {
+    ask_for_device(*asked.device, asked.what);
+  }
   worker_pool_options options;
   options.workers_per_node = asked.workers_per_node;
   worker_pool pool(options);
@@ -62,7 +66,8 @@ void add_text(CLI::App& command, const char* option, std::optional<std::string>&
 void add_options(CLI::App& command, allocate_arguments& typed) {
   add_text(command, "--node", typed.node, "N", "Place on this node");
   add_text(command, "--device", typed.device, "D",
-           "Place on the node of this GPU and pin for it; D is its CUDA ordinal");
+           "Place on the node of this GPU and pin for it; D is a CUDA ordinal, a GPU- or MIG- id "
+           "or its beginning, a PCI address, or local-rank");
   command.add_flag("--all-nodes", typed.all_nodes,
                    "Place on every node with host memory that this process may use");
   add_text(command, "--size", typed.size, "BYTES", "Size of each buffer");

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/device_argument.hpp"
 #include "cli/errors.hpp"
 #include "cli/quantity.hpp"
 
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::uint64_t count_max = 4096;    // times the nodes; more is a slip of the hand
 constexpr std::uint64_t threads_max = 1024;  // a node
-constexpr std::uint64_t device_max = 65535;
 
 template <typename Value, std::size_t N>
 using choices = std::array<std::pair<std::string_view, Value>, N>;
@@ -73,17 +73,6 @@ void read_option(const char* option, const std::optional<std::string>& text, Val
   }
 }
 
-// The other spellings need device discovery, which does not exist yet.
-int read_device(const std::string& text) {
-  try {
-    return static_cast<int>(parse_whole(text, 0, device_max));
-  } catch (const usage_error&) {
-    throw usage_error("'" + text +
-                      "' is not a device that can be named here; write its CUDA ordinal: "
-                      "0, 1, 2, ... as this process would see it");
-  }
-}
-
 void read_target(const allocate_arguments& typed, allocate_options& asked) {
   const int targets =
       int{typed.node.has_value()} + int{typed.device.has_value()} + int{typed.all_nodes};
@@ -96,7 +85,7 @@ void read_target(const allocate_arguments& typed, allocate_options& asked) {
   read_option("--node", typed.node, asked.what.node, [](const std::string& text) {
     return node_id(static_cast<std::uint32_t>(parse_whole(text, 0, node_set::id_max)));
   });
-  read_option("--device", typed.device, asked.what.device, read_device);
+  read_option("--device", typed.device, asked.device, read_device);
 }
 
 }  // namespace

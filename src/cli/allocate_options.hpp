@@ -35,7 +35,8 @@ struct allocate_arguments {
 };
 
 struct allocate_options {
-  request what;  // with its node or device; neither when all_nodes
+  request what;  // with its node, if one was named
+  std::optional<std::string> device;
   bool all_nodes = false;
   std::size_t count = 1;  // buffers on each node
   unsigned workers_per_node = 0;

@@ -90,6 +90,8 @@ json buffer_json(const buffer_facts& buffer) {
   facts["requested_bytes"] = buffer.requested_bytes;
   facts["mapped_bytes"] = buffer.mapped_bytes;
   facts["node_requested"] = node_or_null(buffer.node_requested);
+  const bool is_devices_node = buffer.node_source != node_source::unknown;
+  facts["node_source"] = is_devices_node ? json(name(buffer.node_source)) : json(nullptr);
   facts["node_reached"] = node_or_null(buffer.node_reached);
   facts["node_of_workers"] = node_or_null(buffer.node_of_workers);
   facts["device"] = buffer.device ? json(*buffer.device) : json(nullptr);

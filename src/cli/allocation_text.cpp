@@ -135,6 +135,10 @@ std::vector<std::string> degradations(const buffer_facts& buffer) {
     lines.push_back("pages: obtained " + std::string(name(buffer.pages.kind)) + ": " +
                     buffer.pages.reason);
   }
+  if (buffer.node_source == node_source::heuristic) {
+    lines.push_back("node: " + number(buffer.node_requested) +
+                    " is a guess, since nothing says where the device is");
+  }
   add_placement(lines, buffer);
   const bool others = !buffer.node_requested.is_unknown() && !buffer.node_of_workers.is_unknown() &&
                       buffer.node_of_workers != buffer.node_requested;

@@ -9,6 +9,7 @@ buffer_facts facts_of(const buffer& from) {
   facts.requested_bytes = from.size_bytes();
   facts.mapped_bytes = from.mapped_bytes();
   facts.node_requested = from.node_requested();
+  facts.node_source = from.node_source();
   facts.node_reached = from.node_reached();
   facts.node_of_workers = from.node_of_workers();
   facts.workers = from.workers();

@@ -21,6 +21,7 @@ struct buffer_facts {
   std::size_t requested_bytes = 0;
   std::size_t mapped_bytes = 0;
   node_id node_requested;
+  numapool::node_source node_source = numapool::node_source::unknown;
   node_id node_reached;
   node_id node_of_workers;
   unsigned workers = 0;

@@ -67,6 +67,7 @@ int parse_and_run(int argc, const char* const* argv, console& where, chosen_comm
   app.set_help_flag("--help,-h", "Print this help and exit");
   app.footer(footer_text);
   register_topology(app, chosen);
+  register_devices(app, chosen);
   register_allocate(app, chosen);
   try {
     app.parse(argc, argv);

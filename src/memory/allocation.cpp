@@ -49,6 +49,7 @@ allocation::allocation(platform::platform& machine, const topology& nodes, const
       state_(std::make_unique<buffer_state>(machine)) {
   state_->size_bytes = what.size_bytes;
   state_->node_requested = what.node;
+  state_->node_source = workers.node_source;
   state_->node_of_workers = workers.node;
   state_->workers = workers.count;
   state_->device = what.device;

@@ -23,6 +23,8 @@ struct worker_facts {
   node_id node;  // theirs; unknown: they are not pinned
   unsigned count = 0;
   bool pinned = false;  // every one of them runs on its node's CPUs only
+  // What named the node, if it is a device's.
+  numapool::node_source node_source = numapool::node_source::unknown;
 };
 
 /// Threads: prepare() and finish() alone; populate() of different pieces on any number of threads

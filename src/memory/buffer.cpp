@@ -137,6 +137,9 @@ std::span<std::byte> buffer::span() const noexcept {
   return {data(), size_bytes()};
 }
 
+numapool::node_source buffer::node_source() const noexcept {
+  return *this ? state_->node_source : numapool::node_source::unknown;
+}
 node_id buffer::node_requested() const noexcept {
   return *this ? state_->node_requested : node_id::unknown;
 }

@@ -54,6 +54,7 @@ struct buffer_state {
 
   std::size_t size_bytes = 0;
   node_id node_requested;
+  numapool::node_source node_source = numapool::node_source::unknown;
   node_id node_of_workers;
   unsigned workers = 0;
   std::optional<int> device;

@@ -3,27 +3,34 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <numeric>
 #include <string>
 
 #include <numapool/device.hpp>
 
 #include "base/check.hpp"
-#include "device/device_node.hpp"
+#include "device/device_chain.hpp"
 
 namespace numapool::memory {
 namespace {
 
 constexpr std::size_t gib = 1ULL << 30U;
 
-node_id node_of(const platform::platform& machine, const topology& nodes, int device) {
-  std::string address;
-  boost::system::error_code error = machine.registrar.pci_address(device, address);
-  if (error) {
-    return node_id::unknown;
+/// Whether the device is on the node, or the node is where its memory goes. May initialise CUDA: a
+/// pin is under way.
+bool is_near(const platform::platform& machine, const topology& nodes, int device, node_id node) {
+  std::string text;
+  if (machine.registrar.pci_address(device, text)) {
+    return false;
   }
-  const pci_address parsed = pci_address::parse(address, error);
-  return error ? node_id::unknown : device::find_node(machine.files, nodes, parsed).node;
+  // A choice among devices is worth no program that may take seconds, and no guess.
+  const device_options options{.nvidia_smi_timeout = std::chrono::milliseconds(0),
+                               .allow_heuristic = false};
+  const auto address = device::address_of_name(text);
+  const device_location where =
+      device::locate(device::sources_of(machine, nodes), {address, {}, device}, options);
+  return !node.is_unknown() && (where.node == node || where.reported_node == node);
 }
 
 }  // namespace
@@ -67,7 +74,7 @@ int choose_device(const platform::platform& machine, const topology& nodes, node
   std::vector<int> active;
   static_cast<void>(machine.registrar.active_devices(active));  // unknown: as if there were none
   for (const int device : active) {
-    if (node_of(machine, nodes, device) == node) {
+    if (is_near(machine, nodes, device, node)) {
       return device;
     }
   }
@@ -75,7 +82,7 @@ int choose_device(const platform::platform& machine, const topology& nodes, node
     return active.front();
   }
   for (int device = 0; device < device_count; ++device) {
-    if (node_of(machine, nodes, device) == node) {
+    if (is_near(machine, nodes, device, node)) {
       return device;
     }
   }

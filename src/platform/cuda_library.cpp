@@ -180,6 +180,17 @@ found_library<driver_library> find_driver(const cuda_search& search) {
   return {std::move(library), std::move(reasons)};
 }
 
+std::unique_ptr<const driver_library> find_driver_in_process(const cuda_search& search) {
+  if (search.driver_name.empty()) {
+    return nullptr;
+  }
+  void* const handle = ::dlopen(search.driver_name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  std::string ignored;
+  return handle == nullptr
+             ? nullptr
+             : take<driver_api>(handle, search.driver_name, library_source::in_process, ignored);
+}
+
 const runtime_library* cuda_libraries::runtime(std::string& reason) {
   const base::lock_guard lock{mutex_};
   if (runtime_ == nullptr) {
@@ -196,6 +207,14 @@ const driver_library* cuda_libraries::driver(std::string& reason) {
     auto found = find_driver(search_);
     driver_ = std::move(found.library);
     reason = std::move(found.reason);
+  }
+  return driver_.get();
+}
+
+const driver_library* cuda_libraries::driver_in_process() {
+  const base::lock_guard lock{mutex_};
+  if (driver_ == nullptr) {
+    driver_ = find_driver_in_process(search_);
   }
   return driver_.get();
 }

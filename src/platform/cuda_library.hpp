@@ -53,6 +53,9 @@ struct found_library {
 };
 [[nodiscard]] found_library<runtime_library> find_runtime(const cuda_search& search);
 [[nodiscard]] found_library<driver_library> find_driver(const cuda_search& search);
+// The driver that this process has loaded already; null when it has none. Loads nothing.
+[[nodiscard]] std::unique_ptr<const driver_library> find_driver_in_process(
+    const cuda_search& search);
 
 // Both libraries, each looked for until it is found once, then kept. A failure is not kept: the
 // next call looks again, since a container can gain its driver, and a process its runtime, while we
@@ -65,6 +68,8 @@ class cuda_libraries {
   // Blocks: while another thread looks. Cost after success: one lock.
   [[nodiscard]] const runtime_library* runtime(std::string& reason);
   [[nodiscard]] const driver_library* driver(std::string& reason);
+  // Only if somebody has loaded it already; loads nothing.
+  [[nodiscard]] const driver_library* driver_in_process();
 
   [[nodiscard]] const cuda_search& search() const noexcept { return search_; }
 

@@ -24,6 +24,8 @@ class cuda_registrar final : public registrar {
   boost::system::error_code pci_address(int device_ordinal, std::string& out) noexcept override;
   boost::system::error_code host_node(int device_ordinal, int& out) noexcept override;
   boost::system::error_code active_devices(std::vector<int>& out) noexcept override;
+  boost::system::error_code initialized_devices(
+      std::vector<initialized_device>& out) noexcept override;
   boost::system::error_code register_range(int device_ordinal, void* address,
                                            std::size_t size_bytes,
                                            void** device_pointer) noexcept override;

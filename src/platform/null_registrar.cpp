@@ -12,6 +12,12 @@ boost::system::error_code no_cuda() noexcept {
 
 }  // namespace
 
+// Where nobody can be asked.
+boost::system::error_code registrar::initialized_devices(
+    std::vector<initialized_device>&) noexcept {
+  return no_cuda();
+}
+
 registrar_status null_registrar::probe() noexcept {
   registrar_status status;
   status.error = no_cuda();

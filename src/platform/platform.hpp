@@ -23,6 +23,8 @@
 
 #include <numapool/node.hpp>
 
+#include "platform/nvml.hpp"
+#include "platform/programs.hpp"
 #include "platform/registrar.hpp"
 
 namespace numapool::platform {
@@ -126,12 +128,15 @@ class memory {
                                      std::size_t& huge_bytes) const = 0;
 };
 
-/// The four together. They outlive everything that holds a reference.
+/// Them together. They outlive everything that holds a reference. A null member is not there to be
+/// asked.
 struct platform {
   numapool::platform::files& files;
   numapool::platform::threads& threads;
   numapool::platform::memory& memory;
   numapool::platform::registrar& registrar;
+  numapool::platform::nvml* nvml = nullptr;
+  numapool::platform::programs* programs = nullptr;
 };
 
 /// The running machine; never destroyed.

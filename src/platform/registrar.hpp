@@ -47,6 +47,12 @@ struct unregister_result {
   boost::system::error_code error;
 };
 
+// One device as CUDA shows it to this process.
+struct initialized_device {
+  std::string pci_address;  // as sysfs spells it; a MIG device has its GPU's
+  int host_node = -1;  // that the driver names as closest; -1: none, or it is older than CUDA 12.2
+};
+
 class registrar {
  public:
   registrar() = default;
@@ -71,6 +77,13 @@ class registrar {
   // device can take one of them and cost no new context. An error where nobody can say. Makes no
   // context.
   virtual boost::system::error_code active_devices(std::vector<int>& out) noexcept = 0;
+
+  // The devices that this process sees, in ordinal order, where its driver is initialised already,
+  // by whomever. Initialises nothing and loads nothing: only a driver library that is in the
+  // process is asked. CUDA_ERROR_NOT_INITIALIZED before cuInit and in a child forked after it;
+  // not_supported where there is no driver in the process, or nobody to ask.
+  virtual boost::system::error_code initialized_devices(
+      std::vector<initialized_device>& out) noexcept;
 
   // Registers the range, portable and mapped, with the device current; makes a context on that
   // device if it has none, and on no other. `*device_pointer` is the range as the device sees it.

@@ -7,8 +7,9 @@ namespace numapool::platform {
 
 // Never destroyed: buffers may be released by static destructors that run later than ours would.
 platform& this_machine() noexcept {
-  static platform& machine = *new platform{*files_below("").release(), *new linux_threads,
-                                           *new linux_memory, process_registrar()};
+  static platform& machine =
+      *new platform{*files_below("").release(), *new linux_threads, *new linux_memory,
+                    process_registrar(),        &process_nvml(),    &process_programs()};
   return machine;
 }
 

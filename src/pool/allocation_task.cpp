@@ -85,6 +85,7 @@ void allocation_task::start() {
 
 void allocation_task::start_on(const target& where) {
   what_ = where.what;
+  node_source_ = where.source;
   workers_ = where.workers;
   counts_ = &pool_.counts_of(*workers_);
   counts_->waiting.fetch_add(1, std::memory_order_relaxed);
@@ -115,7 +116,8 @@ void allocation_task::begin() {
                                                        clock::time_point::max() - now)) {
     deadline_ = now + what_.timeout;
   }
-  const memory::worker_facts facts{workers_->node(), workers_->running(), workers_->all_pinned()};
+  const memory::worker_facts facts{workers_->node(), workers_->running(), workers_->all_pinned(),
+                                   node_source_};
   allocation_.emplace(pool_.machine(), pool_.nodes(), what_, route_, facts,
                       pool_.options().reserve_bytes);
   failure why = interruption();

@@ -53,6 +53,7 @@ class allocation_task final : public piecewise_work,
   // Constant once queued.
   pool_core& pool_;
   request what_;
+  node_source node_source_ = node_source::unknown;
   numapool::route route_;
   node_workers* workers_ = nullptr;
   allocation_counts* counts_ = nullptr;

@@ -18,7 +18,9 @@ buffer allocate_storage(worker_pool& pool, std::size_t size_bytes, std::optional
   detail::pool_core& core = pool_access::core(pool);
   route way = route::plain_gate_off;
   if (is_numa_enabled()) {
-    const bool is_known = device && !core.node_of_device(*device, what.node);
+    node_id node;  // found again by the request itself, which then can say what named it
+    node_source source = node_source::unknown;
+    const bool is_known = device && !core.node_of_device(what, node, source);
     way = is_known ? route::node_workers : route::plain_node_unknown;
   }
   if (way != route::node_workers) {

@@ -9,7 +9,7 @@
 
 #include "base/check.hpp"
 #include "base/failures.hpp"
-#include "device/device_node.hpp"
+#include "device/device_chain.hpp"
 #include "memory/allocation.hpp"
 #include "memory/buffer_state.hpp"
 #include "pool/allocation_task.hpp"
@@ -19,6 +19,14 @@ namespace {
 
 constexpr unsigned workers_max =
     16;  // above that registering is the longer part (public measurements, README)
+
+/// The device's own node where it is a host's and this process may take its memory, though not its
+/// CPUs; else the nearest with CPUs. A GPU's own memory is no host memory.
+node_id memory_node_of(const topology& nodes, const device_location& where) {
+  const node_info* const reported = nodes.find(where.reported_node);
+  const bool is_host = reported != nullptr && !reported->cpus.empty() && reported->allowed_memory;
+  return is_host ? reported->id : where.node;
+}
 
 failure forked_child(node_id node) {
   return {errc::forked_child,
@@ -113,29 +121,55 @@ failure pool_core::start_group(group& starting, node_workers*& workers) {
   return why;
 }
 
-failure pool_core::node_of_device(int device, node_id& node) {
+device::ordinal_location pool_core::locate(const request& what) {
+  const device::device_sources sources = device::sources_of(machine_, *nodes_);
+  device_options options;
+  options.allow_heuristic = what.bind != bind_policy::strict;
+  device::ordinal_location found = device::locate_ordinal(sources, *what.device, options);
+  const bool may_ask_cuda = what.pin == pin_policy::automatic || what.pin == pin_policy::cuda;
+  if (found.where.address || !may_ask_cuda) {
+    return found;
+  }
+  // The pin will initialise CUDA in any case, and CUDA knows which GPU it means.
   std::string text;
-  if (const auto error = machine_.registrar.pci_address(device, text)) {
+  if (const auto error = machine_.registrar.pci_address(*what.device, text)) {
+    found.where.reason += "; CUDA cannot say: " + error.message();
+  } else if (const auto address = device::address_of_name(text)) {
+    found.is_shown = true;
+    found.where = device::locate(sources, {address, {}, what.device}, options);
+  }
+  return found;
+}
+
+failure pool_core::node_of_device(const request& what, node_id& node, node_source& source) {
+  const device::ordinal_location found = locate(what);
+  const device_location& where = found.where;
+  const std::string device = "CUDA device " + std::to_string(*what.device);
+  if (!found.is_shown) {
     return {errc::unknown_device,
             operation::resolve,
             node_id::unknown,
             0,
-            error,
-            "nothing here can say where CUDA device " + std::to_string(device) +
-                " is: " + error.message() + "; name the node instead"};
+            {},
+            "nothing here can say where " + device + " is: " + where.reason +
+                "; name the node instead"};
   }
-  boost::system::error_code error;
-  const pci_address address = pci_address::parse(text, error);
-  node = error ? node_id::unknown : device::find_node(machine_.files, *nodes_, address).node;
-  if (node.is_unknown()) {
+  if (where.node.is_unknown()) {
     return {errc::unknown_node,
             operation::resolve,
-            node,
+            node_id::unknown,
             0,
-            error,
-            "the kernel does not say on which node CUDA device " + std::to_string(device) + " (" +
-                text + ") is; name the node instead"};
+            {},
+            "the node of " + device +
+                (where.address ? " (" + to_string(*where.address) + ")" : "") +
+                " is not known: " + where.reason + "; name the node instead"};
   }
+  if (where.source == node_source::heuristic) {
+    log(device + ": " + to_string(where.node) + " is taken, which is a guess (" + where.reason +
+        ")");
+  }
+  node = memory_node_of(*nodes_, where);
+  source = where.source;
   return {};
 }
 
@@ -143,7 +177,7 @@ failure pool_core::resolve(const request& what, numapool::route route, target& f
   found.what = what;
   found.route = route;
   if (route == numapool::route::node_workers && what.node.is_unknown() && what.device) {
-    if (failure why = node_of_device(*what.device, found.what.node)) {
+    if (failure why = node_of_device(what, found.what.node, found.source)) {
       why.size_bytes = what.size_bytes;
       return why;
     }

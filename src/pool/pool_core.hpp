@@ -16,6 +16,7 @@
 #include <numapool/worker_pool.hpp>
 
 #include "base/mutex.hpp"
+#include "device/device_chain.hpp"
 #include "platform/platform.hpp"
 #include "pool/node_workers.hpp"
 
@@ -25,6 +26,7 @@ namespace numapool::detail {
 struct target {
   request what;  // its node resolved
   numapool::route route = numapool::route::node_workers;
+  node_source source = node_source::unknown;  // what named the node of a device
   node_workers* workers = nullptr;
 };
 
@@ -54,10 +56,12 @@ class pool_core {
   [[nodiscard]] failure find_workers(node_id node, node_workers*& workers);
   /// The unpinned workers of the plain routes, started.
   [[nodiscard]] failure find_unpinned_workers(node_workers*& workers);
-  /// Says where `what` goes: its device's node where it names none. May initialise CUDA.
+  /// Says where `what` goes: its device's node where it names none.
   [[nodiscard]] failure resolve(const request& what, numapool::route route, target& found);
-  /// The node of a device and the reason when it is unknown.
-  [[nodiscard]] failure node_of_device(int device, node_id& node);
+  /// The node of the request's device: where its memory should be. Initialises CUDA only if the
+  /// request's pin would anyway, and nothing else says which GPU the ordinal is.
+  /// bind_policy::strict takes no guess.
+  [[nodiscard]] failure node_of_device(const request& what, node_id& node, node_source& source);
 
   void start(const request& what, numapool::route route, allocation_handler handler);
   [[nodiscard]] bool is_worker() const noexcept;  ///< the calling thread is one of this pool's
@@ -85,6 +89,7 @@ class pool_core {
     }
   };
 
+  [[nodiscard]] device::ordinal_location locate(const request& what);
   [[nodiscard]] failure start_group(group& starting, node_workers*& workers);
   [[nodiscard]] unsigned default_workers(std::size_t usable_cpus) const noexcept;
 

@@ -46,7 +46,7 @@ TEST(CliManners, BadUsageIsOneSentenceAndStatusTwo) {
       {{"allocate", "--node", "0", "--size", "64K"}, "write 64KiB"},
       {{"allocate", "--node", "0", "--size", "-5"}, "--size: '-5'"},
       {{"allocate", "--node", "0", "--size", "64K", "--json"}, "write 64KiB"},
-      {{"allocate", "--device", "GPU-1", "--size", "4096"}, "ordinal"},
+      {{"allocate", "--device", "gpu-1", "--size", "4096"}, "ordinal"},
       {{"allocate", "--node", "0", "--size", "1", "--pages", "big"}, "auto, base, thp, 2MiB, 1GiB"},
       {{"allocate", "--node", "0", "--size", "1", "--count", "0"}, "--count"},
       {{"allocate", "--node", "0", "--size", "1", "--threads", "0"}, "--threads"},

@@ -67,6 +67,7 @@ buffer_facts good_buffer() {
 buffer_facts degraded_buffer() {
   buffer_facts facts = good_buffer();
   facts.device.reset();
+  facts.node_source = node_source::heuristic;
   facts.node_reached = node_id(0);
   facts.node_of_workers = node_id(0);
   facts.placement.share_on_node = 0.25;
@@ -108,7 +109,7 @@ TEST(CliAllocateOptions, ReadsEveryOption) {
   typed.timeout = "1.5";
   typed.hold = "20";
   const allocate_options asked = read_arguments(typed);
-  EXPECT_EQ(asked.what.device, 3);
+  EXPECT_EQ(asked.device, "3");
   EXPECT_TRUE(asked.what.node.is_unknown());
   EXPECT_EQ(asked.count, 2U);
   EXPECT_EQ(asked.what.pages, page_policy::huge_2mib);
@@ -146,8 +147,15 @@ TEST(CliAllocateOptions, NamesTheOptionTheTextAndTheWayOut) {
   EXPECT_THAT(refusal(typed), HasSubstr("--node: '-1'"));
   typed = minimal();
   typed.node.reset();
-  typed.device = "GPU-8a3f";
-  EXPECT_THAT(refusal(typed), AllOf(HasSubstr("--device: 'GPU-8a3f'"), HasSubstr("ordinal")));
+  for (const char* text : {"gpu0", "-1", "", "0,1", "GPU", "70000"}) {
+    typed.device = text;
+    EXPECT_THAT(refusal(typed), HasSubstr("--device: '" + std::string(text) + "'"));
+  }
+  for (const char* text :
+       {"0", "GPU-8a3f", "MIG-8a3f", "0000:3b:00.0", "00000008:01:00.0", "3B:00", "local-rank"}) {
+    typed.device = text;
+    EXPECT_EQ(read_arguments(typed).device, text);
+  }
 }
 
 TEST(CliAllocateRequests, AllNodesAreThoseWithHostMemoryWeMayTake) {
@@ -186,7 +194,7 @@ TEST(CliAllocationJson, HasTheDocumentedNames) {
   good.erase("route");
   EXPECT_EQ(good, nlohmann::json::parse(R"({
     "address": "0x7f0000200000", "requested_bytes": 1073741823, "mapped_bytes": 1073741824,
-    "node_requested": 1, "node_reached": 1, "node_of_workers": 1, "device": 0,
+    "node_requested": 1, "node_source": null, "node_reached": 1, "node_of_workers": 1, "device": 0,
     "placement": {"verified": "full", "witness": "move_pages", "pages_checked": 262144,
                   "pages_by_node": {"1": 262144}, "share_on_node": 1.0, "errno": null},
     "page_kind": "thp", "page_size_bytes": 2097152, "huge_bytes": 1073741824, "page_reason": null,
@@ -197,6 +205,7 @@ TEST(CliAllocationJson, HasTheDocumentedNames) {
       << good.dump(2);
   const auto& degraded = document["buffers"][1];
   EXPECT_TRUE(degraded["device"].is_null());
+  EXPECT_EQ(degraded["node_source"], "heuristic");
   EXPECT_TRUE(degraded["huge_bytes"].is_null());
   EXPECT_EQ(degraded["placement"]["pages_by_node"]["unknown"], 8);
   EXPECT_EQ(degraded["policy"]["obtained"], "first-touch");

@@ -3,6 +3,7 @@
 // A process of its own for laws about processes. Prints what happened as "key=value" lines.
 //   cuda_scenario find [LIBRARY]     which runtime is found, once LIBRARY is loaded
 //   cuda_scenario probe              what the process-wide registrar says
+//   cuda_scenario initialized        what it says of devices before anybody has loaded a driver
 //   cuda_scenario release-at-exit    a range is registered, and given back by a static destructor
 
 #include <dlfcn.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "platform/cuda_library.hpp"
 #include "platform/registrar.hpp"
@@ -56,6 +58,14 @@ int probe() {
   return 0;
 }
 
+int initialized() {
+  std::vector<initialized_device> devices;
+  const auto error = process_registrar().initialized_devices(devices);
+  const bool driver_loaded = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr;
+  std::printf("error=%d\ndriver_loaded=%d\n", error.value(), driver_loaded ? 1 : 0);
+  return 0;
+}
+
 int release_at_exit() {
   void* address =
       ::mmap(nullptr, range_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -76,6 +86,9 @@ int main(int count, char** arguments) {
   }
   if (scenario == "probe") {
     return probe();
+  }
+  if (scenario == "initialized") {
+    return initialized();
   }
   if (scenario == "release-at-exit") {
     return release_at_exit();

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goal: one device has one address however it is spelled, and its node is what the kernel says or
-// nothing.
+// Goal: one device has one address however it is spelled.
 
 #include <sstream>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <gtest/gtest.h>
 
 #include <numapool/device.hpp>
 #include <numapool/error.hpp>
-#include <numapool/topology.hpp>
-
-#include "device/device_node.hpp"
-#include "support/text_files.hpp"
-#include "topology/topology_builder.hpp"
 
 namespace numapool {
 namespace {
-
-const std::string machines = NUMAPOOL_TEST_MACHINES;
 
 TEST(PciAddress, SpellingsOfOneDeviceAreEqual) {
   const pci_address expected{0, 0x3b, 0, 0};
@@ -60,39 +50,6 @@ TEST(PciAddress, RejectsOtherText) {
 TEST(PciAddress, OrdersAsNumbers) {
   EXPECT_LT(pci_address::parse("0000:3b:00.0"), pci_address::parse("0000:af:00.0"));
   EXPECT_LT(pci_address::parse("0000:ff:00.0"), pci_address::parse("0001:00:00.0"));
-}
-
-device_node node_on(const std::string& machine, const std::string& address) {
-  const auto files = platform::files_below(machines + "/" + machine);
-  const topology nodes = topology_builder::read(*files, nullptr);
-  return device::find_node(*files, nodes, pci_address::parse(address));
-}
-
-TEST(DeviceNode, IsWhatTheKernelSays) {
-  EXPECT_EQ(node_on("two-sockets-smt", "0000:3b:00.0").node, node_id(0));
-  EXPECT_EQ(node_on("two-sockets-smt", "00000000:D8:00.0").node, node_id(1));
-  EXPECT_EQ(node_on("two-sockets-smt", "d8:00.0").source, node_source::sysfs);
-}
-
-TEST(DeviceNode, MinusOneIsUnknownOnAMachineOfTwoNodes) {
-  const device_node answer = node_on("two-sockets-smt", "0000:5e:00.0");
-  EXPECT_TRUE(answer.node.is_unknown());
-  EXPECT_EQ(answer.source, node_source::unknown);
-  EXPECT_TRUE(node_on("two-sockets-smt", "0000:77:00.0").node.is_unknown());
-}
-
-TEST(DeviceNode, IsTheOnlyNodeWhereThereIsOne) {
-  const device_node answer = node_on("no-nodes", "0000:3b:00.0");
-  EXPECT_EQ(answer.node, node_id(0));
-  EXPECT_EQ(answer.source, node_source::single_node);
-  // Of nine nodes one has CPUs.
-  EXPECT_EQ(node_on("gh200", "0002:00:00.0").node, node_id(0));
-}
-
-TEST(DeviceNode, NamesItsSource) {
-  EXPECT_EQ(name(node_source::sysfs), "sysfs");
-  EXPECT_EQ(name(node_source::single_node), "single-node");
-  EXPECT_EQ(name(node_source::unknown), "unknown");
 }
 
 }  // namespace

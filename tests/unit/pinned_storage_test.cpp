@@ -85,10 +85,20 @@ TEST_F(PinnedStorage, GoesThePlainWayWhereTheNodeIsNotKnown) {
   EXPECT_EQ(make_pinned_storage(*pool, mib).route(), route::plain_node_unknown) << "no device";
   EXPECT_EQ(make_pinned_storage(*pool, mib, 0).route(), route::plain_node_unknown)
       << "no CUDA to ask";
-  machine.add_devices({node_id::unknown});
-  const buffer held = make_pinned_storage(*pool, mib, 0);
+}
+
+TEST_F(PinnedStorage, GoesThePlainWayWhereNotEvenTheGuessIsUsable) {
+  machine_plan plan = machine_plan::two_nodes();
+  plan.allowed_cpus = "0-3";
+  fake_machine machine(plan);
+  machine.add_devices({node_id::unknown, node_id::unknown});
+  const auto pool = machine.make_pool();
+  open_gate();
+  const buffer held = make_pinned_storage(*pool, mib, 1);
   EXPECT_EQ(held.route(), route::plain_node_unknown);
   EXPECT_EQ(held.pin().obtained, pin_kind::cuda);
+  EXPECT_EQ(make_pinned_storage(*pool, mib, 0).node_source(), node_source::heuristic)
+      << "as dynamo guesses";
 }
 
 TEST_F(PinnedStorage, LocksOnThePlainWayWhereThereIsNoCuda) {

@@ -219,11 +219,75 @@ TEST(WorkerPool, SaysWhichDeviceItCannotPlace) {
   EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code, errc::unknown_device)
       << "no CUDA";
   machine.add_devices({node_id::unknown});
+  what.bind = bind_policy::strict;
   EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code, errc::unknown_node)
       << "sysfs says -1";
   what.device = 3;
   EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code,
             errc::unknown_device);
+}
+
+std::vector<std::string> logged;  // the pool's log function is a plain one
+
+TEST(WorkerPool, TakesTheGuessOnlyWhereItIsNotStrictAndSaysSo) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.add_devices({node_id::unknown, node_id::unknown});
+  logged.clear();
+  worker_pool_options options;
+  options.log = [](const char* line) {
+    logged.emplace_back(line);
+  };
+  const auto pool = machine.make_pool(options);
+  request what = ask(node_id::unknown);
+  what.device = 1;
+  const buffer held = pool->allocate(what);
+  EXPECT_EQ(held.node_reached(), node_1);
+  EXPECT_EQ(held.node_source(), node_source::heuristic);
+  ASSERT_EQ(logged.size(), 1U);
+  EXPECT_THAT(logged[0], HasSubstr("CUDA device 1: NumaNode(1) is taken, which is a guess"));
+  what.bind = bind_policy::strict;
+  const failure why = failure_of([&] { static_cast<void>(pool->allocate(what)); });
+  EXPECT_EQ(why.code, errc::unknown_node);
+  EXPECT_THAT(why.message, HasSubstr("numa_node is '-1'"));
+}
+
+TEST(WorkerPool, PlacesOnTheDevicesOwnNodeThoughItsCpusAreNotAllowed) {
+  machine_plan plan = machine_plan::two_nodes();
+  plan.allowed_cpus = "4-7";
+  fake_machine machine(plan);
+  machine.add_devices({node_0});
+  const auto pool = machine.make_pool();
+  request what = ask(node_id::unknown);
+  what.device = 0;
+  const buffer held = pool->allocate(what);
+  EXPECT_EQ(held.node_reached(), node_0);
+  EXPECT_EQ(held.node_of_workers(), node_1);
+  EXPECT_EQ(held.node_source(), node_source::sysfs);
+}
+
+TEST(WorkerPool, PlacesBesideAGpusOwnMemoryAndNotInIt) {
+  fake_machine machine(machine_plan::gpu_memory());
+  machine.add_devices({node_id(10)});
+  const auto pool = machine.make_pool();
+  request what = ask(node_id::unknown);
+  what.device = 0;
+  const node_id reached = pool->allocate(what).node_reached();
+  EXPECT_TRUE(reached == node_0 || reached == node_1) << reached;
+}
+
+TEST(WorkerPool, AsksNoCudaForADeviceThatItNeedNotPinFor) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.add_devices({node_0});
+  const auto pool = machine.make_pool();
+  request what = ask(node_id::unknown);
+  what.device = 0;
+  for (const pin_policy pin : {pin_policy::none, pin_policy::mlock}) {
+    what.pin = pin;
+    EXPECT_EQ(failure_of([&] { static_cast<void>(pool->allocate(what)); }).code,
+              errc::unknown_device)
+        << "its files show no GPU";
+    EXPECT_EQ(machine.faults().count(test::seam_call::pci_address), 0U);
+  }
 }
 
 TEST(WorkerPool, FindsADevicesNodeWhereThereIsOnlyOne) {
