@@ -235,8 +235,8 @@ error_code nvml_library::devices(std::vector<nvml_device>& out) noexcept {
   }
 }
 
-// Never destroyed: static destructors may ask it. Ignores NUMAPOOL_NVML in a set-user-id process, as
-// the dynamic linker ignores its own variables.
+// Never destroyed: static destructors may ask it. Ignores NUMAPOOL_NVML in a set-user-id process,
+// as the dynamic linker ignores its own variables.
 nvml& process_nvml() noexcept {
   static nvml& library = *[] {
     const char* name = ::secure_getenv(environment::nvml);
