@@ -22,6 +22,9 @@ refusal judge(const boost::system::error_code& error, const platform::program_an
   if (answer.is_timed_out) {
     return {"it gave no answer within " + std::to_string(time.count()) + " ms"};
   }
+  if (answer.is_cut) {  // first: a cut answer was ended by us, and has no status of its own
+    return {"it printed more than any answer is long", false};
+  }
   if (answer.is_status_lost) {
     return {"this process lets nobody see how its children ended"};
   }
@@ -30,9 +33,6 @@ refusal judge(const boost::system::error_code& error, const platform::program_an
   }
   if (answer.exit_status != 0) {
     return {"its exit status is " + std::to_string(answer.exit_status), false};
-  }
-  if (answer.is_cut) {
-    return {"it printed more than any answer is long", false};
   }
   return {};
 }
