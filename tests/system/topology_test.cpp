@@ -3,6 +3,7 @@
 // Goal: the running machine reads as the kernel shows it, and its recording reads back as the
 // machine. Method: this kernel, asked by other ways where there are some.
 
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -99,7 +100,10 @@ TEST(ThisMachine, MemoryLimitsCanBeAsked) {
 }
 
 TEST(ThisMachine, AbsentDeviceIsUnknownOrOnTheOnlyNode) {
-  const device_node answer = node_of_pci_device(pci_address{0xfffe, 0xfe, 31, 7});
+  device_options sysfs_only;
+  sysfs_only.nvidia_smi_timeout = std::chrono::milliseconds(0);
+  sysfs_only.allow_heuristic = false;
+  const device_location answer = locate_device(pci_address{0xfffe, 0xfe, 31, 7}, sysfs_only);
   const bool is_single = topology::system()->is_single_node();
   EXPECT_EQ(answer.source, is_single ? node_source::single_node : node_source::unknown);
   EXPECT_EQ(answer.node.is_unknown(), !is_single);
