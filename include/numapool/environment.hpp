@@ -28,6 +28,21 @@ inline constexpr const char* device_order =
 inline constexpr std::array<const char*, 7> local_ranks{
     "LOCAL_RANK",     "SLURM_LOCALID",     "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
     "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID"};
+/// NeMo-RL's: the file that maps GPUs to CPUs, and what turns its binding off.
+inline constexpr const char* nrl_affinity_file = "NRL_GPU_CPU_AFFINITY_FILE";
+inline constexpr const char* nrl_disable_binding = "NRL_DISABLE_NUMA_BINDING";
+inline constexpr const char* nrl_disable_membind = "NRL_DISABLE_NUMA_MEMBIND";
+
+/// All of them but the ranks.
+inline constexpr std::array<const char*, 9> all{enable_numa,
+                                                disable_numa,
+                                                cudart,
+                                                nvml,
+                                                visible_devices,
+                                                device_order,
+                                                nrl_affinity_file,
+                                                nrl_disable_binding,
+                                                nrl_disable_membind};
 }  // namespace environment
 
 /// The gate: whether pinned storage is routed through the node workers. On when

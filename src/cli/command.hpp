@@ -29,6 +29,7 @@ struct chosen_command {
 
 void register_topology(CLI::App& app, chosen_command& chosen);
 void register_devices(CLI::App& app, chosen_command& chosen);
+void register_doctor(CLI::App& app, chosen_command& chosen);
 void register_allocate(CLI::App& app, chosen_command& chosen);
 
 /// Writes `document` and a newline, and flushes. Text that is not UTF-8 is replaced, never an

@@ -69,6 +69,7 @@ int parse_and_run(int argc, const char* const* argv, console& where, chosen_comm
   register_topology(app, chosen);
   register_devices(app, chosen);
   register_allocate(app, chosen);
+  register_doctor(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& shown) {  // --help, --version

@@ -60,7 +60,6 @@ std::optional<visible_list> ask_cuda(const device_sources& sources) {
       shown.reason = "CUDA gives its address as \"" + device.pci_address + "\"";
     }
   }
-  list.end = "CUDA shows this process no more";
   return list;
 }
 
@@ -107,7 +106,9 @@ std::shared_ptr<const nvml_devices> ask_nvml(const device_sources& sources, std:
   }
   auto fresh = std::make_shared<nvml_devices>();
   if (const auto error = sources.nvml->devices(*fresh)) {
-    reason = "NVML cannot be asked (" + error.message() + ")";
+    const bool is_missing = error == make_error_code(boost::system::errc::not_supported);
+    reason = is_missing ? "NVML's library (libnvidia-ml.so.1) is not here"
+                        : "NVML cannot be asked (" + error.message() + ")";
     return nullptr;
   }
   if (sources.cache != nullptr && !fresh->empty()) {

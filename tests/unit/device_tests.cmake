@@ -8,3 +8,5 @@ endforeach()
 
 numapool_add_test(NAME device_cuda_test LABEL unit
                   SOURCES ${CMAKE_CURRENT_LIST_DIR}/device_cuda_test.cpp LIBS fake_cuda_files)
+numapool_add_test(NAME doctor_test LABEL unit LIBS numapool_fakes
+                  SOURCES ${CMAKE_CURRENT_LIST_DIR}/doctor_test.cpp)
