@@ -20,7 +20,7 @@
 #include "platform/cuda_registrar.hpp"
 #include "pool/pool_core.hpp"
 #include "support/fault_expectations.hpp"
-#include "support/pool_helpers.hpp"
+#include "support/pool_fixture.hpp"
 #include "support/smaps.hpp"
 #include "support/task_list.hpp"
 #include "topology/topology_builder.hpp"
