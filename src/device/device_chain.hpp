@@ -27,7 +27,8 @@ struct device_question {
 
 struct ordinal_location {
   device_location where;
-  bool is_shown = false;  // something says that the device exists, if not where
+  bool is_shown = false;            // something says that the device exists, if not where
+  boost::system::error_code error;  // what CUDA answered, if it was asked and could not say
 };
 
 /// The device that this process sees as `ordinal`. One that it certainly does not see has neither

@@ -85,17 +85,8 @@ failure node_workers::start() {
             {},
             "the pool has shut down and takes no more work"};
   }
-  if (!threads_.empty()) {
-    return {};
-  }
-  start_error_.clear();
-  threads_.reserve(options_.wanted);
-  for (unsigned i = 0; i < options_.wanted; ++i) {
-    const std::size_t before = threads_.size();
-    start_thread();
-    if (threads_.size() == before) {
-      break;
-    }
+  if (threads_.empty()) {
+    start_threads();
   }
   if (threads_.empty()) {
     return {errc::no_workers,
@@ -106,11 +97,28 @@ failure node_workers::start() {
             "no thread could be started for " + to_string(options_.node) + ": " +
                 start_error_.message()};
   }
+  while (checked_ < threads_.size()) {
+    lock.wait(all_checked_);  // whether they are pinned must be known before anything counts on it
+  }
+  return {};
+}
+
+void node_workers::start_threads() {
+  start_error_.clear();
+  checked_ = 0;
+  pinned_ = 0;
+  threads_.reserve(options_.wanted);
+  for (unsigned i = 0; i < options_.wanted; ++i) {
+    const std::size_t before = threads_.size();
+    start_thread();
+    if (threads_.size() == before) {
+      break;
+    }
+  }
   if (threads_.size() < options_.wanted) {
     options_.log(to_string(options_.node) + ": " + std::to_string(threads_.size()) + " of " +
                  std::to_string(options_.wanted) + " threads started: " + start_error_.message());
   }
-  return {};
 }
 
 void node_workers::start_thread() {
@@ -276,6 +284,7 @@ void node_workers::check_pinning() {
   const base::lock_guard lock(mutex_);
   ++checked_;
   pinned_ += is_pinned ? 1 : 0;
+  all_checked_.notify_all();
   if (error && !start_error_) {
     start_error_ = error;
   }

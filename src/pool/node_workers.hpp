@@ -100,6 +100,7 @@ class node_workers {
     std::size_t size_ = 0;
   };
 
+  void start_threads() NUMAPOOL_REQUIRES(mutex_);
   void start_thread() NUMAPOOL_REQUIRES(mutex_);
   void run() noexcept;
   void check_pinning();
@@ -119,6 +120,7 @@ class node_workers {
   mutable base::mutex mutex_;
   std::condition_variable work_to_do_;
   std::condition_variable idle_;
+  std::condition_variable all_checked_;  // every thread has read its mask back
   job_queue queue_ NUMAPOOL_GUARDED_BY(mutex_);
   job* unused_ NUMAPOOL_GUARDED_BY(mutex_) = nullptr;
   std::size_t unused_count_ NUMAPOOL_GUARDED_BY(mutex_) = 0;

@@ -133,6 +133,7 @@ device::ordinal_location pool_core::locate(const request& what) {
   // The pin will initialise CUDA in any case, and CUDA knows which GPU it means.
   std::string text;
   if (const auto error = machine_.registrar.pci_address(*what.device, text)) {
+    found.error = error;
     found.where.reason += "; CUDA cannot say: " + error.message();
   } else if (const auto address = device::address_of_name(text)) {
     found.is_shown = true;
@@ -150,7 +151,7 @@ failure pool_core::node_of_device(const request& what, node_id& node, node_sourc
             operation::resolve,
             node_id::unknown,
             0,
-            {},
+            found.error,
             "nothing here can say where " + device + " is: " + where.reason +
                 "; name the node instead"};
   }
@@ -159,7 +160,7 @@ failure pool_core::node_of_device(const request& what, node_id& node, node_sourc
             operation::resolve,
             node_id::unknown,
             0,
-            {},
+            found.error,
             "the node of " + device +
                 (where.address ? " (" + to_string(*where.address) + ")" : "") +
                 " is not known: " + where.reason + "; name the node instead"};

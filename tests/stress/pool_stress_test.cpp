@@ -29,7 +29,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <gtest/gtest.h>
 
-#include "support/pool_helpers.hpp"
+#include "support/pool_fixture.hpp"
 
 namespace numapool {
 namespace {

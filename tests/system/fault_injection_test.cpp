@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@
 #include "platform/cuda_registrar.hpp"
 #include "pool/pool_core.hpp"
 #include "support/fault_expectations.hpp"
-#include "support/pool_helpers.hpp"
+#include "support/pool_fixture.hpp"
 #include "support/smaps.hpp"
 #include "support/task_list.hpp"
 #include "topology/topology_builder.hpp"
@@ -94,6 +95,12 @@ outcome run_once(machine& here, const request& what, Look&& look) {
   return result;
 }
 
+// As the real ones, a machine outlives every buffer and thread; all stay in reach until the end.
+machine& make_machine() {
+  static std::vector<std::unique_ptr<machine>>& all = *new std::vector<std::unique_ptr<machine>>;
+  return *all.emplace_back(std::make_unique<machine>());
+}
+
 void expect_nothing_left(machine& here, const memory::buffer_totals& before) {
   EXPECT_EQ(here.faults.mappings(), 0U);
   EXPECT_EQ(test::areas_kept_from_children(), 0U);
@@ -140,7 +147,7 @@ TEST_P(RealFaultInjection, LeavesNothingWhicheverCallToTheMachineFails) {
     std::size_t nth = 1;
     for (bool has_fired = true; has_fired && !HasFailure(); ++nth) {
       SCOPED_TRACE("errno " + std::to_string(number) + ", call " + std::to_string(nth));
-      machine& here = *new machine;
+      machine& here = make_machine();
       const memory::buffer_totals before = memory::current_totals();
       here.faults.fail_nth(nth, number);
       const outcome result =
@@ -175,7 +182,7 @@ TEST_P(RealFaultInjection, LeavesNothingWhicheverCallToCudaFails) {
   std::size_t nth = 1;
   for (bool has_fired = true; has_fired && !HasFailure(); ++nth) {
     SCOPED_TRACE("CUDA call " + std::to_string(nth));
-    machine& here = *new machine;
+    machine& here = make_machine();
     fake_cuda_reset();
     const memory::buffer_totals before = memory::current_totals();
     fake_cuda_fail_nth(nullptr, nth, unknown_error);

@@ -40,6 +40,10 @@ thread_local std::size_t allocations = 0;
   }
   throw std::bad_alloc();
 }
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(size);
+}
 [[gnu::noinline]] void operator delete(void* made) noexcept {
   std::free(made);
 }
