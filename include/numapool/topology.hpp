@@ -133,9 +133,9 @@ class topology {
   std::unique_ptr<const state> state_;
 };
 
-/// Copies the files that read() looks at from the machine at `options.root` to `directory` (made if
-/// it is not there), so that reading it back gives the same topology: what to attach to a report
-/// about a machine.
+/// Copies the files that read() and the questions of device.hpp look at from the machine at
+/// `options.root` to `directory` (made if it is not there), so that reading it back gives the same
+/// topology and GPUs: what to attach to a report about a machine.
 /// Errors: errc::machine_not_recorded naming the file; what was written before stays.
 void save_machine(const std::string& directory, const topology_options& options = {});
 

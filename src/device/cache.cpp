@@ -59,9 +59,20 @@ void device_cache::forget() noexcept {
   nvidia_smi_failures_.clear();
 }
 
+namespace {
+
+/// In place, so that making it cannot fail; its destructor does nothing.
+union immortal_cache {
+  immortal_cache() noexcept : cache() {}
+  ~immortal_cache() {}
+  device_cache cache;
+};
+
+}  // namespace
+
 device_cache& process_cache() noexcept {
-  static auto* const instance = new device_cache;
-  return *instance;
+  static immortal_cache instance;
+  return instance.cache;
 }
 
 }  // namespace numapool::device

@@ -55,6 +55,8 @@ node_id slice_node(const platform::files& files, const topology& nodes,
   return found ? nearest_cpu_node(nodes, found->node) : node_id::unknown;
 }
 
+}  // namespace
+
 cpu_set slice_on(const platform::files& files, const topology& nodes, const pci_address& address) {
   const node_id node = slice_node(files, nodes, address);
   const cpu_set* const cpus = nodes.cpus_of_node(node);
@@ -74,8 +76,6 @@ cpu_set slice_on(const platform::files& files, const topology& nodes, const pci_
   }
   return index ? slice_of(read_cores(files, *cpus), *index, count) : cpu_set();
 }
-
-}  // namespace
 
 std::vector<cpu_set> read_cores(const platform::files& files, const cpu_set& cpus) {
   std::vector<cpu_set> cores;

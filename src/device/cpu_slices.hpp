@@ -7,11 +7,17 @@
 #include <cstddef>
 #include <vector>
 
+#include <numapool/device.hpp>
 #include <numapool/node.hpp>
+#include <numapool/topology.hpp>
 
 #include "platform/platform.hpp"
 
 namespace numapool::device {
+
+/// cpu_slice() of any machine.
+[[nodiscard]] cpu_set slice_on(const platform::files& files, const topology& nodes,
+                               const pci_address& address);
 
 /// The cores that `cpus` are threads of, by lowest CPU. One whose siblings are not told is a core.
 [[nodiscard]] std::vector<cpu_set> read_cores(const platform::files& files, const cpu_set& cpus);

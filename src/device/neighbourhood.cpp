@@ -3,6 +3,8 @@
 // What hangs from the same PCI root. /sys/bus/pci/devices has links into the tree below
 // /sys/devices, whose folders are walked instead, since a recorded machine may hold no links.
 
+#include "device/neighbourhood.hpp"
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -33,10 +35,9 @@ class root_tree {
   [[nodiscard]] std::vector<std::string> network_interfaces() const {
     std::vector<std::string> found;
     for (const std::string& folder : functions_) {
-      const auto kind = device::read_attribute(files_, folder + "/class");
-      std::vector<std::string> names;
-      if (kind && kind->starts_with("0x02") && !files_.list_directory(folder + "/net", names)) {
-        found.insert(found.end(), names.begin(), names.end());
+      const auto kind = device::read_attribute(files_, device::path_in(folder, "class"));
+      if (kind && kind->starts_with("0x02")) {
+        add_interfaces(device::path_in(folder, "net"), found);
       }
     }
     std::sort(found.begin(), found.end());
@@ -44,6 +45,18 @@ class root_tree {
   }
 
  private:
+  /// Each is a folder of its own; a file beside them is no interface.
+  void add_interfaces(const std::string& folder, std::vector<std::string>& found) const {
+    std::vector<std::string> names;
+    std::vector<std::string> ignored;
+    static_cast<void>(files_.list_directory(folder, names));
+    for (const std::string& name : names) {
+      if (!files_.list_directory(device::path_in(folder, name), ignored)) {
+        found.push_back(name);
+      }
+    }
+  }
+
   void walk(const std::string& folder, int depth) {
     constexpr int deepest = 32;  // switches below switches; a loop of links would go on for ever
     std::vector<std::string> names;
@@ -53,10 +66,10 @@ class root_tree {
     for (const std::string& name : names) {
       const bool is_function = device::address_of_name(name).has_value();
       if (is_function) {
-        functions_.push_back(folder + "/" + name);
+        functions_.push_back(device::path_in(folder, name));
       }
       if (is_function || is_root_name(name)) {
-        walk(folder + "/" + name, depth + 1);
+        walk(device::path_in(folder, name), depth + 1);
       }
     }
   }
@@ -67,21 +80,24 @@ class root_tree {
 
 }  // namespace
 
-pci_neighbourhood neighbourhood_of(const pci_address& address, const topology_options& options) {
-  const auto files = platform::files_below(options.root);
+pci_neighbourhood device::neighbours_on(const platform::files& files, const pci_address& address) {
   const std::string devices = "/sys/devices";
   std::vector<std::string> roots;
-  static_cast<void>(files->list_directory(devices, roots));
+  static_cast<void>(files.list_directory(devices, roots));
   for (const std::string& root : roots) {
     if (!is_root_name(root)) {
       continue;
     }
-    const root_tree tree(*files, devices + "/" + root);
+    const root_tree tree(files, path_in(devices, root));
     if (tree.contains(address)) {
       return {root, tree.network_interfaces()};
     }
   }
   return {};
+}
+
+pci_neighbourhood neighbourhood_of(const pci_address& address, const topology_options& options) {
+  return device::neighbours_on(*platform::files_below(options.root), address);
 }
 
 }  // namespace numapool

@@ -23,6 +23,10 @@ std::vector<std::string> function_names(const platform::files& files) {
 
 }  // namespace
 
+std::string path_in(const std::string& folder, const std::string& name) {
+  return folder + "/" + name;
+}
+
 std::optional<pci_address> address_of_name(std::string_view name) {
   boost::system::error_code error;
   const pci_address address = pci_address::parse(name, error);
@@ -45,7 +49,7 @@ gpu_functions read_gpu_functions(const platform::files& files) {
       continue;
     }
     found.is_listed = true;
-    const std::string folder = functions_folder + "/" + name;
+    const std::string folder = path_in(functions_folder, name);
     if (read_attribute(files, folder + "/vendor") == "0x10de" &&
         is_gpu_class(read_attribute(files, folder + "/class").value_or(""))) {
       found.gpus.push_back({*address, read_attribute(files, folder + "/device").value_or("")});
@@ -65,7 +69,7 @@ std::optional<std::string> find_pci_folder(const platform::files& files,
   }
   for (const std::string& name : function_names(files)) {
     if (address_of_name(name) == address) {
-      return functions_folder + "/" + name;
+      return path_in(functions_folder, name);
     }
   }
   return std::nullopt;

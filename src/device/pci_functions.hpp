@@ -35,6 +35,8 @@ struct gpu_functions {
 [[nodiscard]] std::optional<std::string> read_attribute(const platform::files& files,
                                                         const std::string& path);
 
+[[nodiscard]] std::string path_in(const std::string& folder, const std::string& name);
+
 /// The address that a folder's name is; empty for other names.
 [[nodiscard]] std::optional<pci_address> address_of_name(std::string_view name);
 

@@ -14,6 +14,7 @@
 #include <numapool/topology.hpp>
 
 #include "device/cpu_slices.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/text_files.hpp"
 
 namespace numapool {
@@ -174,6 +175,32 @@ TEST(Neighbourhood, IsTheRootAndItsNetworkInterfaces) {
   EXPECT_EQ(of("0000:2a:00.0").root, "pci0000:26");
   EXPECT_THAT(of("0000:2a:00.0").network_interfaces, IsEmpty());
   EXPECT_EQ(of("0000:99:00.0").root, "");
+}
+
+TEST(SavedMachine, HasTheSameGpusInTheSamePlaces) {
+  for (const char* machine : {"two-sockets-smt", "two-gpus-a-node", "gb200", "gh200", "nps4",
+                              "v2-cpuset-disjoint", "one-node"}) {
+    const tests::temporary_folder folder;
+    const topology_options original = recorded(machine);
+    const topology_options copy{folder.path()};
+    save_machine(copy.root, original);
+    const topology nodes = topology::read(original);
+    const topology copied_nodes = topology::read(copy);
+    const auto devices = host_devices(original);
+    ASSERT_EQ(host_devices(copy).size(), devices.size()) << machine;
+    for (const host_device& device : devices) {
+      const device_location there = locate_device(device.address, nodes, original);
+      const device_location here = locate_device(device.address, copied_nodes, copy);
+      EXPECT_EQ(here.node, there.node) << machine << " " << device.address;
+      EXPECT_EQ(here.source, there.source) << machine << " " << device.address;
+      EXPECT_EQ(here.reason, there.reason);
+      EXPECT_EQ(cpu_slice(device.address, copy), cpu_slice(device.address, original));
+      const pci_neighbourhood neighbours = neighbourhood_of(device.address, original);
+      EXPECT_EQ(neighbourhood_of(device.address, copy).root, neighbours.root);
+      EXPECT_EQ(neighbourhood_of(device.address, copy).network_interfaces,
+                neighbours.network_interfaces);
+    }
+  }
 }
 
 }  // namespace

@@ -17,6 +17,9 @@
 
 #include "base/failures.hpp"
 #include "base/text.hpp"
+#include "device/cpu_slices.hpp"
+#include "device/device_chain.hpp"
+#include "device/neighbourhood.hpp"
 #include "platform/platform.hpp"
 #include "topology/topology_builder.hpp"
 
@@ -77,6 +80,16 @@ class recording_files final : public platform::files {
   mutable std::set<std::string> listed_;
 };
 
+/// What a reader of the recording will ask about its GPUs.
+void hear_devices(const recording_files& ear, const topology& nodes) {
+  for (const device::gpu_function& gpu : device::read_gpu_functions(ear).gpus) {
+    std::string ignored;
+    static_cast<void>(device::find_kernel_node(ear, nodes, gpu.address, ignored));
+    static_cast<void>(device::slice_on(ear, nodes, gpu.address));
+    static_cast<void>(device::neighbours_on(ear, gpu.address));
+  }
+}
+
 [[noreturn]] void raise_not_recorded(const std::string& path, std::error_code cause) {
   base::raise(base::make_failure(errc::machine_not_recorded, operation::read_topology,
                                  path + " could not be written: " + cause.message(),
@@ -109,7 +122,8 @@ void save_machine(const std::string& directory, const topology_options& options)
   const auto below_root = platform::files_below(options.root);
   const platform::platform* const live = is_live ? &platform::this_machine() : nullptr;
   const recording_files ear(is_live ? live->files : *below_root);
-  static_cast<void>(topology_builder::read(ear, is_live ? &live->threads : nullptr));
+  const topology nodes = topology_builder::read(ear, is_live ? &live->threads : nullptr);
+  hear_devices(ear, nodes);
 
   make_folder(directory);
   for (const std::string& folder : ear.folders()) {
