@@ -27,7 +27,6 @@ using test::gib;
 using test::machine_plan;
 using test::mib;
 using test::seam_call;
-using testing::AllOf;
 using testing::HasSubstr;
 
 const std::string gpu_folder = "/sys/bus/pci/devices/0000:3b:00.0";
@@ -54,6 +53,7 @@ class told_registrar final : public platform::registrar {
   static boost::system::error_code none() { return tests::no_library(); }
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class Doctor : public testing::Test {
  protected:
   Doctor() : Doctor(machine_plan::two_nodes()) {}
@@ -195,13 +195,13 @@ TEST_F(Doctor, NumaBalancingOn) {
 }
 
 TEST_F(Doctor, NoHugePages) {
-  const std::string pool = "/hugepages/hugepages-2048kB/";
-  for (const std::string node : {"node0", "node1"}) {
-    files().set("/sys/devices/system/node/" + node + pool + "nr_hugepages", "0\n");
-  }
+  const std::string first = "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/";
+  const std::string second = "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/";
+  files().set(first + "nr_hugepages", "0\n");
+  files().set(second + "nr_hugepages", "0\n");
   expect("huge_pages", check_status::info, "none reserved", "2MiB");
-  files().set("/sys/devices/system/node/node1" + pool + "nr_hugepages", "64\n");
-  files().set("/sys/devices/system/node/node1" + pool + "free_hugepages", "0\n");
+  files().set(second + "nr_hugepages", "64\n");
+  files().set(second + "free_hugepages", "0\n");
   expect("huge_pages", check_status::warn, "node 1: 0 of 64 free, of 2 MiB", "refused");
 }
 
@@ -262,6 +262,7 @@ TEST_F(Doctor, AffinityFile) {
   ::unsetenv(environment::nrl_affinity_file);
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class DoctorInACpuset : public Doctor {
  protected:
   DoctorInACpuset() : Doctor(plan()) {}
@@ -280,6 +281,7 @@ TEST_F(DoctorInACpuset, WithoutTheGpusNode) {
   EXPECT_THAT(look("device").fix, HasSubstr("4-7"));
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class DoctorWithoutNodes : public Doctor {
  protected:
   DoctorWithoutNodes() : Doctor(machine_plan::no_nodes()) {}

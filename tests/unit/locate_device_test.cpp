@@ -3,8 +3,11 @@
 // Goal: a device is found by each spelling that people and launchers use, and a text that names
 // none or several is refused with a sentence that helps. Method: a machine of two GPUs in memory.
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,6 +30,7 @@ using testing::HasSubstr;
 const pci_address first{0, 0x3b, 0, 0};
 const pci_address second{8, 0x01, 0, 0};
 
+// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class NamedDevice : public testing::Test {
  protected:
   NamedDevice() {
@@ -149,6 +153,27 @@ TEST(LocalRank, IsTheFirstNumberInTheOrderOfLaunchers) {
   EXPECT_EQ(local_rank(), 4);
   for (const char* variable : environment::local_ranks) {
     ::unsetenv(variable);
+  }
+}
+
+// What is kept is shared by all threads.
+TEST(ThisMachine, IsAskedByManyThreadsWhileItIsForgotten) {
+  std::vector<std::thread> threads;
+  threads.reserve(4);
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([thread] {
+      for (int time = 0; time < 50; ++time) {
+        static_cast<void>(
+            locate_device(first, {.nvidia_smi_timeout = std::chrono::milliseconds(0)}));
+        static_cast<void>(visible_devices());
+        if (thread == 0) {
+          refresh_devices();
+        }
+      }
+    });
+  }
+  for (std::thread& each : threads) {
+    each.join();
   }
 }
 

@@ -9,3 +9,5 @@ endforeach()
 numapool_add_test(NAME nvml_test LABEL unit SOURCES nvml_test.cpp LIBS fake_nvml_files ${CMAKE_DL_LIBS})
 numapool_add_test(NAME programs_test LABEL unit SOURCES programs_test.cpp programs_limits_test.cpp
   LIBS fake_nvidia_smi_files)
+numapool_add_test(NAME device_tools_test LABEL unit SOURCES device_tools_test.cpp
+  LIBS fake_nvml_files fake_nvidia_smi_files ${CMAKE_DL_LIBS})
