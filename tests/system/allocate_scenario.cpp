@@ -7,20 +7,17 @@
 //   allocate_scenario lock-limit
 //       64 KiB may be locked, and the user is not privileged
 
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
 #include <string>
 
 #include <numapool/worker_pool.hpp>
+
+#include "support/numa_calls_denied.hpp"
 
 namespace {
 
@@ -40,28 +37,8 @@ void print(const char* key, const std::string& value) {
   std::printf("%s=%s\n", key, value.c_str());
 }
 
-// The system call's number is compared with each of the four; anything else is allowed.
-// Architectures are not mixed here.
-bool deny_numa_calls(unsigned short error_number) {
-  const auto compare = [](long number, unsigned char to_denial) -> sock_filter {
-    return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), to_denial, 0);
-  };
-  sock_filter steps[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      compare(SYS_mbind, 4),
-      compare(SYS_set_mempolicy, 3),
-      compare(SYS_get_mempolicy, 2),
-      compare(SYS_move_pages, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error_number),
-  };
-  const sock_fprog program{sizeof(steps) / sizeof(steps[0]), steps};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 int run_denied(unsigned short error_number) {
-  if (!deny_numa_calls(error_number)) {
+  if (!test::deny_numa_calls(error_number)) {
     std::perror("seccomp");
     return 3;
   }

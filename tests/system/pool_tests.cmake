@@ -2,6 +2,7 @@
 # Buffers and workers on this kernel.
 add_executable(allocate_scenario allocate_scenario.cpp)
 target_link_libraries(allocate_scenario PRIVATE numapool::numapool numapool_warnings)
+target_include_directories(allocate_scenario PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 set_target_properties(allocate_scenario PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 
 numapool_add_test(NAME allocate_test LABEL system SOURCES allocate_test.cpp)

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Goal: page kinds are what the handle says, on the node asked for; a huge page pool that is empty
+// there is an error before a page is touched, never SIGBUS.
+// Method: guests whose pools and THP mode were set before; smaps and the per-node pool files.
+
+#include <cstdlib>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <numapool/worker_pool.hpp>
+
+#include "lab/scenarios/guest.hpp"
+#include "support/smaps.hpp"
+
+namespace numapool::lab {
+namespace {
+
+constexpr std::size_t huge_bytes = 2 * mib;
+
+std::size_t free_huge_pages(int node) {
+  const std::string text = read_file("/sys/devices/system/node/node" + std::to_string(node) +
+                                     "/hugepages/hugepages-2048kB/free_hugepages");
+  return text.empty() ? 0 : std::stoul(text);
+}
+
+request ask_huge(int node, std::size_t pages, bind_policy bind) {
+  request what = ask(node, pages * huge_bytes);
+  what.pages = page_policy::huge_2mib;
+  what.bind = bind;
+  return what;
+}
+
+void expect_no_huge_pages(worker_pool& pool, const request& what) {
+  boost::system::error_code error;
+  const buffer held = pool.allocate(what, error);
+  EXPECT_EQ(error, errc::no_huge_pages) << held.why().message;
+}
+
+TEST(HugePages, ComeFromTheNodesOwnPoolOrAreRefused) {
+  worker_pool pool;
+  std::size_t served = 0;
+  const std::string wanted = std::getenv("LAB_HUGE_NODES") ? std::getenv("LAB_HUGE_NODES") : "";
+  for (const int node : guest::read().memory_nodes()) {
+    SCOPED_TRACE("node " + std::to_string(node));
+    const std::size_t there = free_huge_pages(node);
+    for (const bind_policy bind : {bind_policy::prefer, bind_policy::strict}) {
+      expect_no_huge_pages(pool, ask_huge(node, there + 1, bind));
+      if (there == 0) {
+        continue;
+      }
+      const buffer held = pool.allocate(ask_huge(node, there, bind));
+      expect_all_on(held, node);
+      EXPECT_EQ(held.pages().kind, page_kind::hugetlb);
+      EXPECT_EQ(free_huge_pages(node), 0U);
+      expect_no_huge_pages(pool, ask_huge(node, 1, bind));
+      ++served;
+    }
+    EXPECT_EQ(free_huge_pages(node), there) << "pages were not given back";
+  }
+  EXPECT_EQ(served, 2 * read_list(wanted).size()) << "the guest's pools are not as it was told";
+}
+
+void expect_huge_bytes(const buffer& held, std::size_t bytes) {
+  EXPECT_EQ(test::area_of(held.data(), held.mapped_bytes()).bytes["AnonHugePages"], bytes);
+  EXPECT_EQ(held.pages().huge_bytes.value_or(SIZE_MAX), bytes);
+}
+
+TEST(TransparentHugePages, AreTakenAsTheModeAllowsAndSaid) {
+  const std::string mode = read_file("/sys/kernel/mm/transparent_hugepage/enabled");
+  const bool is_on = mode.find("[never]") == std::string::npos;
+  worker_pool pool;
+  for (const int node : guest::read().memory_nodes()) {
+    SCOPED_TRACE("node " + std::to_string(node));
+    request what = ask(node, 16 * mib);
+    const buffer automatic = pool.allocate(what);
+    expect_all_on(automatic, node);
+    expect_huge_bytes(automatic, is_on ? automatic.mapped_bytes() : 0);
+    EXPECT_EQ(automatic.pages().kind, is_on ? page_kind::thp : page_kind::base);
+    EXPECT_EQ(automatic.pages().reason.empty(), is_on) << automatic.pages().reason;
+    what.pages = page_policy::base;
+    const buffer base = pool.allocate(what);
+    expect_all_on(base, node);
+    expect_huge_bytes(base, 0);  // also where the mode is always
+    EXPECT_EQ(base.pages().kind, page_kind::base);
+  }
+}
+
+}  // namespace
+}  // namespace numapool::lab
