@@ -112,7 +112,8 @@ class worker_pool {
   /// nobody takes frees itself.
   /// Cancellation: terminal and total, looked at between pieces of 32 MiB; errc::cancelled with
   /// everything undone.
-  /// Requires: the pool lives until the operation has completed.
+  /// Requires: the pool lives until the operation has completed; so does the context of the token's
+  /// executor, and somebody runs it.
   template <typename CompletionToken>
   auto async_allocate(const request& what, CompletionToken&& token) {
     return boost::asio::async_initiate<CompletionToken, void(boost::system::error_code, buffer)>(

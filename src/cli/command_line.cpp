@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include "cli/errors.hpp"
+#include "cli/near_match.hpp"
 
 namespace numapool::cli {
 
@@ -34,16 +36,51 @@ constexpr const char* footer_text =
     "Example:\n"
     "  numapool topology";
 
-// What is wrong as one sentence with the way out: CLI11's own words are not always one.
-std::string usage_sentence(const CLI::App& app, const CLI::ParseError& wrong) {
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// The first word that nothing takes; CLI11 would list all that follow it, last one first.
+std::string unexpected_word(const CLI::App& app) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  const std::string word = unknown.empty() ? std::string() : unknown.front();
+  const auto chosen = app.get_subcommands();
+  const bool is_option = word.starts_with('-');
+  if (!is_option && !chosen.empty()) {
+    return "'" + word + "' is not expected here";
+  }
+  const std::string near = near_match(
+      word.substr(0, word.find('=')),
+      is_option ? option_names(chosen.empty() ? app : *chosen.front()) : command_names(app));
+  return std::string(is_option ? "no option '" : "no command '") + word + "'" +
+         (near.empty() ? "" : " (did you mean '" + near + "'?)");
+}
+
+// CLI11's own words are not always one sentence.
+std::string sentence_of(const CLI::ParseError& wrong) {
   std::string sentence = wrong.what();
-  const std::string kind = wrong.get_name();
-  if (kind == "ArgumentMismatch") {
+  if (wrong.get_name() == "ArgumentMismatch") {
     sentence = sentence.substr(0, sentence.find(':')) + ": wants exactly one value, once";
-  } else if (kind == "ExtrasError") {
-    sentence = "not expected here:" + sentence.substr(sentence.find(':') + 1);
   }
   std::replace(sentence.begin(), sentence.end(), '\n', ' ');
+  return sentence;
+}
+
+std::string with_way_out(const CLI::App& app, const std::string& sentence) {
   const auto chosen = app.get_subcommands();
   const std::string command =
       chosen.empty() ? std::string("numapool") : "numapool " + chosen.front()->get_name();
@@ -76,8 +113,10 @@ int parse_and_run(int argc, const char* const* argv, console& where, chosen_comm
     app.exit(shown, where.out, where.err);
     flush_or_throw(where.out);
     return exit_done;
+  } catch (const CLI::ExtrasError&) {
+    throw usage_error(with_way_out(app, unexpected_word(app)));
   } catch (const CLI::ParseError& wrong) {
-    throw usage_error(usage_sentence(app, wrong));
+    throw usage_error(with_way_out(app, sentence_of(wrong)));
   }
   if (!chosen.run) {  // CLI11's require_subcommand() would say so of a misspelt one too
     throw usage_error("no command was named; 'numapool --help' lists them");

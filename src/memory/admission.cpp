@@ -111,8 +111,7 @@ failure refuse(errc code, const admission_request& wanted, const std::string& wh
           {},
           "asked for " + in_mib(wanted.size_bytes) + ", but " + where + " has " + in_mib(usable) +
               " to give (a reserve of " + in_mib(reserve) +
-              " is kept; worker_pool_options::reserve_bytes sets it): ask for less, or free some "
-              "first"};
+              " is kept): ask for less, or free some first"};
 }
 
 failure check_node(const platform::files& files, const topology& nodes,

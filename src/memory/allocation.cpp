@@ -20,6 +20,15 @@ constexpr std::size_t piece_bytes_min = 32ULL << 20U;  // 32 MiB
 constexpr std::size_t mib_2 = 2ULL << 20U;
 constexpr std::size_t gib_1 = 1ULL << 30U;
 
+/// "node 0", "nodes 0-1,8".
+std::string nodes_text(const topology& machine) {
+  node_set ids;
+  for (const node_info& node : machine.nodes()) {
+    ids.insert(node.id);
+  }
+  return (ids.size() == 1 ? "node " : "nodes ") + ids.to_list();
+}
+
 std::size_t round_up(std::size_t value, std::size_t unit) noexcept {
   return (value + unit - 1) / unit * unit;
 }
@@ -87,7 +96,7 @@ failure allocation::validate(const topology& nodes, const request& what, numapoo
     const std::string asked = what.node.is_unknown() ? "the unknown node" : node_text(what.node);
     return refuse(
         errc::unknown_node,
-        "asked for " + asked + ", which this machine has not: topology::nodes() lists what it has");
+        "asked for " + asked + ", which this machine has not: it has " + nodes_text(nodes));
   }
   if (what.bind == bind_policy::strict && !node->allowed_memory) {
     return refuse(errc::node_not_allowed, "asked for memory strictly on " + node_text(what.node) +
@@ -139,7 +148,7 @@ failure allocation::plan_cuda_pin() {
     if (what_.pin == pin_policy::cuda) {
       return fail(
           errc::cuda_unavailable, operation::pin,
-          "asked to pin with CUDA, but " + reason + "; pin_policy::automatic falls back to mlock",
+          "asked to pin with CUDA, but " + reason + "; an automatic pin falls back to mlock",
           cuda.error);
     }
     pin_plan_ = pin_kind::mlock;
@@ -319,7 +328,7 @@ failure allocation::bind() {
                    (is_placed_by_touch ? "; the workers' first touch alone places the pages" : "");
   if (is_strict() && !is_placed_by_touch) {
     return fail(errc::policy_denied, operation::bind,
-                outcome.reason + "; ask for bind_policy::prefer", error);
+                outcome.reason + "; ask to prefer the node instead", error);
   }
   return {};
 }

@@ -107,7 +107,7 @@ failure register_all(buffer_state& state, int device, std::size_t chunk_bytes) {
               cause,
               "CUDA device " + std::to_string(device) + " refused to register " +
                   std::to_string(range.size_bytes) + " bytes: " + cause.message() +
-                  "; a smaller request::chunk_bytes may pass, and pin_policy::mlock needs no CUDA"};
+                  "; smaller chunks may pass, and a pin by mlock needs no CUDA"};
     }
     state.add_registration(range);
   }

@@ -33,8 +33,11 @@ TEST(CliManners, HelpHasAnExampleOnStandardOutput) {
 TEST(CliManners, BadUsageIsOneSentenceAndStatusTwo) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> table{
       {{}, "no command was named"},
-      {{"frobnicate"}, "frobnicate"},
-      {{"topology", "--frobnicate"}, "--frobnicate"},
+      {{"frobnicate"}, "no command 'frobnicate'; "},
+      {{"topolgy", "--json"}, "no command 'topolgy' (did you mean 'topology'?)"},
+      {{"topology", "--frobnicate"}, "no option '--frobnicate'; "},
+      {{"allocate", "--nod", "0", "--size", "1"}, "no option '--nod' (did you mean '--node'?)"},
+      {{"allocate", "--node", "0", "--sise=1"}, "no option '--sise=1' (did you mean '--size'?)"},
       {{"topology", "--sysroot"}, "--sysroot: wants exactly one value"},
       {{"topology", "--sysroot", ""}, "--sysroot"},
       {{"topology", "extra"}, "extra"},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command line's pure parts; nothing to test where it is not built.
 if(TARGET numapool_cli_parts)
-  foreach(topic quantity topology allocation devices doctor)
+  foreach(topic near_match quantity topology allocation devices doctor)
     numapool_add_test(NAME cli_${topic}_test LABEL unit
                       SOURCES ${CMAKE_CURRENT_LIST_DIR}/cli_${topic}_test.cpp
                       LIBS numapool_cli_parts)
