@@ -301,6 +301,19 @@ std::exception_ptr shut_down_error() noexcept {
                                         "the pool shut down before the function ran"}));
 }
 
+std::exception_ptr exception_of(boost::system::error_code error, const buffer& delivered) noexcept {
+  if (!error) {
+    return nullptr;
+  }
+  try {
+    failure why = delivered.why();
+    why.code = error;
+    return std::make_exception_ptr(numapool::error(std::move(why)));
+  } catch (...) {
+    return std::current_exception();  // no memory for the details
+  }
+}
+
 // The waiter may destroy this as soon as it sees the flag: what notify_one() still does is by
 // address alone, and at worst wakes another wait for nothing. Under a mutex the waiter would be
 // woken only to sleep again until the lock is free.
