@@ -107,9 +107,11 @@ class worker_pool {
   [[nodiscard]] buffer allocate(const request& what, boost::system::error_code& error);
 
   /// The same without blocking, under any Asio completion token for void(boost::system::error_code,
-  /// buffer); on an error the buffer is empty and its why() has the details. Completes on the
-  /// token's executor, by default on a worker of the node; never inside this call. A result that
-  /// nobody takes frees itself.
+  /// buffer); on an error the buffer is empty and its why() has the details. What throws instead (a
+  /// future, a plain use_awaitable) throws a boost::system::system_error, which has the code alone;
+  /// under with_details(token) (with_details.hpp) it is a numapool::error with all of why().
+  /// Completes on the token's executor, by default on a worker of the node; never inside this call.
+  /// A result that nobody takes frees itself.
   /// Cancellation: terminal and total, looked at between pieces of 32 MiB; errc::cancelled with
   /// everything undone.
   /// Requires: the pool lives until the operation has completed; so does the context of the token's

@@ -29,6 +29,10 @@ std::string nodes_text(const topology& machine) {
   return (ids.size() == 1 ? "node " : "nodes ") + ids.to_list();
 }
 
+void add_sentence(std::string& reason, const std::string& more) {
+  reason += reason.empty() || more.empty() ? more : "; " + more;
+}
+
 std::size_t round_up(std::size_t value, std::size_t unit) noexcept {
   return (value + unit - 1) / unit * unit;
 }
@@ -301,11 +305,20 @@ failure allocation::lock() {
   return {};
 }
 
+// Without a policy pages are where they are touched first: worth a word where that is another node.
+std::string allocation::where_touch_places() const {
+  if (workers_.node == what_.node) {
+    return {};
+  }
+  return "no CPU of " + node_text(what_.node) + " may be used here, so workers of " +
+         node_text(workers_.node) + " touch the pages first";
+}
+
 failure allocation::bind() {
   bind_outcome& outcome = state_->policy;
   const bool is_placed_by_touch = workers_.pinned && workers_.node == memory_node_;
   outcome.obtained = is_placed_by_touch ? bind_kind::first_touch : bind_kind::none;
-  if (what_.bind == bind_policy::none || what_.node.is_unknown()) {
+  if (what_.node.is_unknown()) {
     return {};
   }
   if (memory_node_ != what_.node) {
@@ -313,7 +326,8 @@ failure allocation::bind() {
                      " gives this process no memory; the nearest that does is " +
                      (memory_node_.is_unknown() ? "unknown" : node_text(memory_node_));
   }
-  if (memory_node_.is_unknown()) {
+  if (what_.bind == bind_policy::none || memory_node_.is_unknown()) {
+    add_sentence(outcome.reason, where_touch_places());
     return {};
   }
   const auto policy = is_strict() ? platform::memory_policy::bind : platform::memory_policy::prefer;
@@ -324,8 +338,10 @@ failure allocation::bind() {
     return {};
   }
   outcome.error = error;
-  outcome.reason = "the kernel refused the memory policy: " + error.message() +
-                   (is_placed_by_touch ? "; the workers' first touch alone places the pages" : "");
+  add_sentence(outcome.reason, "the kernel refused the memory policy: " + error.message());
+  add_sentence(outcome.reason, is_placed_by_touch
+                                   ? "the workers' first touch alone places the pages"
+                                   : where_touch_places());
   if (is_strict() && !is_placed_by_touch) {
     return fail(errc::policy_denied, operation::bind,
                 outcome.reason + "; ask to prefer the node instead", error);

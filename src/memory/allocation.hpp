@@ -61,6 +61,7 @@ class allocation {
   void advise_page_kind();
   [[nodiscard]] failure lock();
   [[nodiscard]] failure bind();
+  [[nodiscard]] std::string where_touch_places() const;
   [[nodiscard]] failure touch_piece(std::byte* data, std::size_t size_bytes);
   [[nodiscard]] failure populate_call(std::byte* data, std::size_t size_bytes);
   void note_page_kind();

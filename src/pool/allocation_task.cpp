@@ -4,7 +4,6 @@
 #include <utility>
 
 #include <boost/asio/dispatch.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/system_executor.hpp>
 
 #include "memory/buffer_state.hpp"
@@ -230,10 +229,9 @@ void allocation_task::complete(buffer result) noexcept {
   if (workers_ == nullptr) {
     // Still inside the initiating call, where the handler's executor might run it at once: by way
     // of another thread.
-    boost::asio::post(boost::asio::system_executor(),
-                      [work = std::move(work), completion = std::move(completion)]() mutable {
-                        boost::asio::dispatch(work.get_executor(), std::move(completion));
-                      });
+    pool_.refused().post([work = std::move(work), completion = std::move(completion)]() mutable {
+      boost::asio::dispatch(work.get_executor(), std::move(completion));
+    });
   } else if (completes_on_workers_) {
     completion();  // on a worker; or abandoned by shutdown(), and the workers that it would run on
                    // take no more

@@ -198,7 +198,7 @@ void pool_core::start(const request& what, numapool::route route, allocation_han
 }
 
 bool pool_core::is_worker() const noexcept {
-  return unpinned_->workers.runs_here() ||
+  return unpinned_->workers.runs_here() || refused_->runs_here() ||
          std::any_of(groups_.begin(), groups_.end(),
                      [](const auto& entry) { return entry.second->workers.runs_here(); });
 }
@@ -254,6 +254,7 @@ void pool_core::drain() {
       entry.second->workers.wait_idle();
     }
     unpinned_->workers.wait_idle();
+    refused_->wait_none();
   }
 }
 
@@ -270,12 +271,17 @@ void pool_core::shutdown() noexcept {
     entry.second->workers.join();
   }
   unpinned_->workers.join();
+  refused_->wait_none();
 }
 
 // What the public templates call.
 
 void start_allocation(pool_core& pool, const request& what, allocation_handler handler) {
   pool.start(what, numapool::route::node_workers, std::move(handler));
+}
+
+void post_refusal(pool_core& pool, boost::asio::any_completion_handler<void()> tell) {
+  pool.refused().post(std::move(tell));
 }
 
 node_workers& workers_of(pool_core& pool, node_id node) {
@@ -293,6 +299,19 @@ std::exception_ptr shut_down_error() noexcept {
                                         0,
                                         {},
                                         "the pool shut down before the function ran"}));
+}
+
+std::exception_ptr exception_of(boost::system::error_code error, const buffer& delivered) noexcept {
+  if (!error) {
+    return nullptr;
+  }
+  try {
+    failure why = delivered.why();
+    why.code = error;
+    return std::make_exception_ptr(numapool::error(std::move(why)));
+  } catch (...) {
+    return std::current_exception();  // no memory for the details
+  }
 }
 
 // The waiter may destroy this as soon as it sees the flag: what notify_one() still does is by

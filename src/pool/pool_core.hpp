@@ -19,6 +19,7 @@
 #include "device/device_chain.hpp"
 #include "platform/platform.hpp"
 #include "pool/node_workers.hpp"
+#include "pool/refusals.hpp"
 
 namespace numapool::detail {
 
@@ -64,7 +65,9 @@ class pool_core {
   [[nodiscard]] failure node_of_device(const request& what, node_id& node, node_source& source);
 
   void start(const request& what, numapool::route route, allocation_handler handler);
-  [[nodiscard]] bool is_worker() const noexcept;  ///< the calling thread is one of this pool's
+  /// The calling thread is one of this pool's, or tells a refusal of it.
+  [[nodiscard]] bool is_worker() const noexcept;
+  [[nodiscard]] refusals& refused() noexcept { return *refused_; }
   [[nodiscard]] allocation_counts& counts_of(const node_workers& workers) noexcept;
 
   /// One line to the caller's log, if there is one.
@@ -103,6 +106,7 @@ class pool_core {
   context context_;
   std::map<node_id, std::unique_ptr<group>> groups_;
   std::unique_ptr<group> unpinned_;
+  const std::shared_ptr<refusals> refused_ = std::make_shared<refusals>();
 };
 
 }  // namespace numapool::detail

@@ -266,6 +266,7 @@ TEST(Prefer, SaysThatNothingPlacesThePagesWhereTheWorkersAreElsewhereToo) {
   ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
   EXPECT_EQ(done.result.policy().obtained, bind_kind::none);
   EXPECT_EQ(done.result.node_reached(), node_1) << "where the workers touched it";
+  EXPECT_THAT(done.result.policy().reason, HasSubstr("workers of node 1 touch the pages first"));
   EXPECT_EQ(done.result.placement().share_on_node, 0.0);
 }
 
@@ -278,6 +279,33 @@ TEST(NoPolicy, LeavesThePagesToFirstTouch) {
   EXPECT_EQ(done.result.policy().obtained, bind_kind::first_touch);
   EXPECT_EQ(machine.faults().count(seam_call::bind), 0U);
   EXPECT_EQ(done.result.node_reached(), node_1);
+  EXPECT_EQ(done.result.policy().reason, "");
+}
+
+// Seen in guests with a node without CPUs, and with one without memory: the pages were elsewhere,
+// and nothing said so.
+TEST(NoPolicy, SaysWhyThePagesAreElsewhere) {
+  fake_machine without_cpus(machine_plan::memory_only());
+  request what = ask(node_2);
+  what.bind = bind_policy::none;
+  const outcome done = allocate(without_cpus, what);
+  ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+  EXPECT_THAT(done.result.policy().reason,
+              HasSubstr("no CPU of node 2 may be used here, so workers of node 1"));
+  fake_machine without_memory(machine_plan::cpu_only());
+  const outcome other = allocate(without_memory, what);
+  ASSERT_TRUE(static_cast<bool>(other.result)) << other.why.message;
+  EXPECT_THAT(other.result.policy().reason, HasSubstr("node 2 gives this process no memory"));
+}
+
+TEST(Prefer, KeepsBothReasonsWhereThePolicyIsDeniedAndTheNodeHasNoMemory) {
+  fake_machine machine(machine_plan::cpu_only());
+  machine.faults().fail_all(seam_call::bind, EPERM);
+  const outcome done = allocate(machine, ask(node_2));
+  ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+  EXPECT_THAT(done.result.policy().reason,
+              testing::AllOf(HasSubstr("node 2 gives this process no memory"),
+                             HasSubstr("refused the memory policy")));
 }
 
 }  // namespace

@@ -5,12 +5,14 @@
 // Method: pools over simulated machines; coroutines on an io_context that the test runs itself.
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <future>
 #include <latch>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -31,6 +33,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numapool/with_details.hpp>
+
 #include "support/pool_fixture.hpp"
 
 namespace numapool {
@@ -45,6 +49,7 @@ using test::held_worker;
 using test::machine_plan;
 using test::mib;
 using test::one_worker;
+using test::seam_call;
 
 constexpr node_id node_0(0);
 constexpr node_id node_1(1);
@@ -124,6 +129,87 @@ TEST(AsyncAllocate, GivesATupleOfTheErrorAndABufferThatSaysWhy) {
     EXPECT_EQ(none.why().code, errc::zero_size);
     EXPECT_FALSE(none.why().message.empty());
   });
+}
+
+// What a code alone cannot tell: the step, the node, the bytes, and what the kernel said.
+void expect_details(const failure& why) {
+  EXPECT_EQ(why.code, errc::map_failed);
+  EXPECT_EQ(why.operation, operation::map);
+  EXPECT_EQ(why.node, node_1);
+  EXPECT_EQ(why.size_bytes, 4 * mib);
+  EXPECT_EQ(why.cause.value(), EAGAIN);
+  EXPECT_THAT(why.message, testing::HasSubstr(std::to_string(4 * mib) + " bytes"));
+}
+
+struct refusing_machine {
+  refusing_machine() { machine.faults().fail_all(seam_call::map, EAGAIN); }
+  void refuse_no_more() { machine.faults().reset(); }
+  fake_machine machine{machine_plan::two_nodes()};
+};
+
+TEST(WithDetails, AFutureThrowsAll) {
+  refusing_machine refusing;
+  const auto pool = refusing.machine.make_pool();
+  std::future<buffer> wrong = pool->async_allocate(ask(node_1), with_details(asio::use_future));
+  expect_details(failure_of([&] { static_cast<void>(wrong.get()); }));
+  refusing.refuse_no_more();
+  std::future<buffer> fine = pool->async_allocate(ask(node_1), with_details(asio::use_future));
+  EXPECT_EQ(fine.get().node_reached(), node_1);
+}
+
+TEST(WithDetails, AnAwaitableThrowsAllAndResumesOnItsOwnContext) {
+  refusing_machine refusing;
+  const auto pool = refusing.machine.make_pool();
+  run([&]() -> asio::awaitable<void> {
+    const auto executor = co_await asio::this_coro::executor;
+    failure why;
+    try {
+      static_cast<void>(co_await pool->async_allocate({.size_bytes = 4 * mib, .node = node_1},
+                                                      with_details(asio::use_awaitable)));
+    } catch (const error& thrown) {
+      why = thrown.why();
+    }
+    expect_details(why);
+    refusing.refuse_no_more();
+    const buffer made =
+        co_await pool->async_allocate(ask(node_1), with_details(asio::use_awaitable));
+    EXPECT_EQ(made.node_reached(), node_1);
+    EXPECT_TRUE(executor.target<asio::io_context::executor_type>()->running_in_this_thread());
+  });
+}
+
+TEST(WithDetails, AHandlerGetsAnExceptionPointerAndADeferredOneWorksToo) {
+  refusing_machine refusing;
+  const auto pool = refusing.machine.make_pool();
+  std::promise<std::exception_ptr> delivered;
+  auto token = with_details([&](std::exception_ptr thrown, const buffer& none) {
+    EXPECT_EQ(none.why().code, errc::map_failed);
+    delivered.set_value(std::move(thrown));
+  });
+  pool->async_allocate(ask(node_1), token);
+  auto thrown = delivered.get_future().get();
+  expect_details(failure_of([&] { std::rethrow_exception(thrown); }));
+  auto deferred = pool->async_allocate(ask(node_1), with_details(asio::deferred));
+  auto later = std::move(deferred)(asio::use_future);
+  expect_details(failure_of([&] { static_cast<void>(later.get()); }));
+}
+
+TEST(WithDetails, PassesACancellationOn) {
+  using namespace asio::experimental::awaitable_operators;
+  fake_machine machine(machine_plan::two_nodes());
+  const auto pool = machine.make_pool(one_worker());
+  held_worker busy(*pool, node_0);
+  run([&]() -> asio::awaitable<void> {
+    asio::steady_timer timer(co_await asio::this_coro::executor, std::chrono::milliseconds(1));
+    timer.async_wait(
+        [&](const error_code&) { asio::post(timer.get_executor(), [&] { busy.let_go(); }); });
+    asio::steady_timer second(co_await asio::this_coro::executor, std::chrono::milliseconds(1));
+    const auto result =
+        co_await (pool->async_allocate(ask(node_0), with_details(asio::use_awaitable)) ||
+                  second.async_wait(asio::use_awaitable));
+    EXPECT_EQ(result.index(), 1U);
+  });
+  EXPECT_EQ(machine.memory().mappings_made(), 0U) << "it was cancelled before it began";
 }
 
 TEST(AsyncAllocate, StartsADeferredOneWhenItIsCalledAndKeepsTheRequestUntilThen) {

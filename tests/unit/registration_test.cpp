@@ -217,7 +217,7 @@ TEST(RegisterAll, StopsAtADriversLimitWithTheCauseAndTheWayOut) {
   resident_range range(machine, 4 * mib);
   const failure why = register_all(range.state, 0, 4 * mib);
   EXPECT_EQ(why.code, errc::registration_failed);
-  EXPECT_THAT(why.message, testing::HasSubstr("chunk_bytes"));
+  EXPECT_THAT(why.message, testing::HasSubstr("smaller chunks"));
 }
 
 TEST(Release, KeepsMappedWhatTheDriverDoesNotTakeBackAndCountsIt) {

@@ -35,6 +35,10 @@ void start_allocation(pool_core& pool, const request& what, allocation_handler h
 /// An executor for completions that have no workers to run on.
 [[nodiscard]] node_executor executor_of(node_workers& workers) noexcept;
 
+/// Runs `tell` on a thread of Asio's system executor, never inside this call; drain() and shutdown()
+/// wait for it.
+void post_refusal(pool_core& pool, boost::asio::any_completion_handler<void()> tell);
+
 struct initiate_allocation {
   template <typename Handler>
   void operator()(Handler&& handler, pool_core* pool, const request& what) const {
@@ -168,20 +172,28 @@ struct initiate_submit {
     } catch (const error&) {
       // Only workers_of() throws this, so the handler is still ours. It must not run inside this
       // call.
-      fail_later(std::forward<Handler>(handler), std::current_exception(),
+      fail_later(*pool, std::forward<Handler>(handler), std::current_exception(),
                  std::type_identity<std::invoke_result_t<std::decay_t<Function>&>>());
     }
   }
 
  private:
   template <typename Handler, typename Result>
-  static void fail_later(Handler&& handler, std::exception_ptr why, std::type_identity<Result>) {
-    auto executor = boost::asio::get_associated_executor(handler, boost::asio::system_executor());
+  static void fail_later(pool_core& pool, Handler&& handler, std::exception_ptr why,
+                         std::type_identity<Result>) {
+    using boost::asio::system_executor;
+    auto executor = boost::asio::get_associated_executor(handler, system_executor());
     outcome<Result> done;
     done.error = std::move(why);
-    boost::asio::post(executor,
-                      [handler = std::decay_t<Handler>(std::forward<Handler>(handler)),
-                       done = std::move(done)]() mutable { done.deliver(std::move(handler)); });
+    auto tell = [handler = std::decay_t<Handler>(std::forward<Handler>(handler)),
+                 done = std::move(done)]() mutable {
+      done.deliver(std::move(handler));
+    };
+    if constexpr (std::is_same_v<decltype(executor), system_executor>) {
+      post_refusal(pool, std::move(tell));
+    } else {
+      boost::asio::post(executor, std::move(tell));
+    }
   }
 };
 
