@@ -18,6 +18,7 @@ using clock = std::chrono::steady_clock;
 
 pid_t start(const std::vector<std::string>& arguments, int write_end) {
   std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
   for (const std::string& each : arguments) {
     pointers.push_back(const_cast<char*>(each.c_str()));
   }

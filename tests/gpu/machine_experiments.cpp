@@ -243,7 +243,7 @@ void register_size(const lab& asked, std::size_t bytes, bool with_huge_pages) {
 
 experiments machine_experiments() {
   experiments list;
-  add(list, "machine.versions", "the versions of runtime and driver", "", need_either, versions);
+  add(list, "machine.versions", "the versions of runtime and driver", "", 0, versions);
   add(list, "machine.kernel", "the kernel and its module", "", 0, kernel);
   add(list, "machine.devices", "how many devices, and their addresses in CUDA's order", "",
       need_either, devices);

@@ -294,7 +294,8 @@ class asker {
   child_answer ask(const std::string& name) const {
     std::vector<std::string> all = arguments_;
     all.push_back("--experiment=" + name);
-    constexpr std::chrono::seconds limit{25};
+    // The first initialisation of several devices that nobody keeps awake takes longest.
+    const std::chrono::seconds limit{name == survey_name ? 45 : 25};
     return ask_child(all, limit);
   }
 

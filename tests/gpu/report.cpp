@@ -79,13 +79,20 @@ std::string table(const report& shown) {
   out += "\n";
   const std::string indent = padded("", 9) + padded("", width);
   for (const finding& each : shown.findings) {
-    out += padded(word_for(each.judged), 9) + padded(each.name, width) + each.seen + "\n";
+    const auto line = [&out](const std::string& margin, const char* label,
+                             const std::string& text) {
+      out += margin;
+      out += label;
+      out += text;
+      out += '\n';
+    };
+    line(padded(word_for(each.judged), 9) + padded(each.name, width), "", each.seen);
     if (each.judged == verdict::differs) {
-      out +=
-          indent + "claimed: " + each.expected + "\n" + indent + "asked: " + each.question + "\n";
+      line(indent, "claimed: ", each.expected);
+      line(indent, "asked: ", each.question);
     }
     if (!each.note.empty()) {
-      out += indent + each.note + "\n";
+      line(indent, "", each.note);
     }
   }
   return out + "\n" + summary(shown);
