@@ -45,7 +45,11 @@ void reset(state& shared) {
 }
 
 thread_state& this_thread(state& shared) {
-  thread_local thread_state mine;
+  // A program's exit handlers run after its first thread's thread_local objects are destroyed, and
+  // may call the libraries.
+  static thread_state& of_first_thread = *new thread_state;
+  thread_local thread_state of_other_thread;
+  thread_state& mine = ::gettid() == ::getpid() ? of_first_thread : of_other_thread;
   if (mine.generation != shared.generation) {
     mine = thread_state{};
     mine.generation = shared.generation;
