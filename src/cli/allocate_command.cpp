@@ -19,6 +19,7 @@ namespace {
 
 void print(const std::vector<buffer>& buffers, bool as_json, console& where) {
   std::vector<buffer_facts> facts;
+  facts.reserve(buffers.size());
   for (const buffer& made : buffers) {
     facts.push_back(facts_of(made));
   }

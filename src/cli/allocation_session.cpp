@@ -37,6 +37,8 @@ allocation_session::allocation_session(worker_pool& pool, console& where)
   });
 }
 
+// A handler of ours that throws here is a bug, and ends the process.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 allocation_session::~allocation_session() {
   // A thread that brought a completion here may not have let go of the context yet: run until
   // nothing holds it. The last hold of our own goes while it runs, so that whoever is last stops

@@ -116,8 +116,9 @@ std::string notes_text(const std::vector<note>& notes, std::size_t buffers) {
       who += (who.empty() ? "" : ",") + std::to_string(buffer);
     }
     who = (what.buffers.size() == 1 ? "buffer " : "buffers ") + who;
-    text += "  " + (buffers > 1 && what.buffers.size() == buffers ? "all buffers" : who) + ": " +
-            what.line + "\n";
+    text += "  ";
+    text += buffers > 1 && what.buffers.size() == buffers ? "all buffers" : who;
+    text += ": " + what.line + "\n";
   }
   return text;
 }

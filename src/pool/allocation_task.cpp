@@ -229,9 +229,10 @@ void allocation_task::complete(buffer result) noexcept {
   if (workers_ == nullptr) {
     // Still inside the initiating call, where the handler's executor might run it at once: by way
     // of another thread.
-    pool_.refused().post([work = std::move(work), completion = std::move(completion)]() mutable {
-      boost::asio::dispatch(work.get_executor(), std::move(completion));
-    });
+    refusals::post(pool_.refused(),
+                   [work = std::move(work), completion = std::move(completion)]() mutable {
+                     boost::asio::dispatch(work.get_executor(), std::move(completion));
+                   });
   } else if (completes_on_workers_) {
     completion();  // on a worker; or abandoned by shutdown(), and the workers that it would run on
                    // take no more

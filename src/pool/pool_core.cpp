@@ -281,7 +281,7 @@ void start_allocation(pool_core& pool, const request& what, allocation_handler h
 }
 
 void post_refusal(pool_core& pool, boost::asio::any_completion_handler<void()> tell) {
-  pool.refused().post(std::move(tell));
+  refusals::post(pool.refused(), std::move(tell));
 }
 
 node_workers& workers_of(pool_core& pool, node_id node) {

@@ -67,7 +67,7 @@ class pool_core {
   void start(const request& what, numapool::route route, allocation_handler handler);
   /// The calling thread is one of this pool's, or tells a refusal of it.
   [[nodiscard]] bool is_worker() const noexcept;
-  [[nodiscard]] refusals& refused() noexcept { return *refused_; }
+  [[nodiscard]] const std::shared_ptr<refusals>& refused() const noexcept { return refused_; }
   [[nodiscard]] allocation_counts& counts_of(const node_workers& workers) noexcept;
 
   /// One line to the caller's log, if there is one.

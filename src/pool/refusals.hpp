@@ -15,17 +15,16 @@
 
 namespace numapool::detail {
 
-class refusals : public std::enable_shared_from_this<refusals> {
+class refusals {
  public:
   /// Runs `tell` on another thread, never inside this call.
   template <typename Function>
-  void post(Function tell) {
-    under_way_.fetch_add(1, std::memory_order_relaxed);
-    boost::asio::post(boost::asio::system_executor(),
-                      [self = shared_from_this(), tell = std::move(tell)]() mutable {
-                        const scope here(*self);
-                        std::move(tell)();
-                      });
+  static void post(const std::shared_ptr<refusals>& whose, Function tell) {
+    whose->under_way_.fetch_add(1, std::memory_order_relaxed);
+    boost::asio::post(boost::asio::system_executor(), [whose, tell = std::move(tell)]() mutable {
+      const scope here(*whose);
+      std::move(tell)();
+    });
   }
   /// Returns when none is under way. Not on a thread that runs one: it would wait for itself.
   void wait_none() const noexcept {
@@ -35,18 +34,18 @@ class refusals : public std::enable_shared_from_this<refusals> {
     }
   }
   /// Whether the calling thread runs one of these.
-  [[nodiscard]] bool runs_here() const noexcept { return running_ == this; }
+  [[nodiscard]] bool runs_here() const noexcept { return running() == this; }
 
  private:
   // The function is over, and with it what it held, when the count falls.
   class scope {
    public:
     explicit scope(refusals& whose) noexcept
-        : whose_(whose), outer_(std::exchange(running_, &whose)) {}
+        : whose_(whose), outer_(std::exchange(running(), &whose)) {}
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
     ~scope() {
-      running_ = outer_;
+      running() = outer_;
       whose_.under_way_.fetch_sub(1, std::memory_order_release);
       whose_.under_way_.notify_all();
     }
@@ -56,8 +55,13 @@ class refusals : public std::enable_shared_from_this<refusals> {
     const refusals* outer_;
   };
 
+  /// Whose refusal the calling thread tells; null: none.
+  static const refusals*& running() noexcept {
+    thread_local const refusals* whose = nullptr;
+    return whose;
+  }
+
   std::atomic<std::uint32_t> under_way_{0};
-  static inline thread_local const refusals* running_ = nullptr;
 };
 
 }  // namespace numapool::detail

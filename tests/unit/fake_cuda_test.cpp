@@ -37,6 +37,10 @@ int cudaEventRecord(void*, void*);
 int cudaEventQuery(void*);
 int cudaEventSynchronize(void*);
 int cudaEventDestroy(void*);
+int cudaMalloc(void**, std::size_t);
+int cudaFree(void*);
+int cudaMemcpy(void*, const void*, std::size_t, int);
+int cudaDeviceReset();
 int cuInit(unsigned int);
 int cuDeviceGetCount(int*);
 int cuDevicePrimaryCtxRetain(void**, int);
@@ -173,6 +177,34 @@ TEST_F(FakeCuda, ContextDiesWithItsLastReferenceAndItsRangesWithIt) {
   EXPECT_EQ(fake_cuda_context_active(1), 0);
   EXPECT_EQ(fake_cuda_registered_ranges(nullptr, 0), 0U);
   EXPECT_EQ(cuDevicePrimaryCtxRelease_v2(1), 201);
+}
+
+TEST_F(FakeCuda, ResettingADeviceTakesItsRangesAndLeavesItUsable) {
+  ASSERT_EQ(cudaSetDevice(1), 0);
+  ASSERT_EQ(cudaHostRegister(memory_, page_, portable_mapped), 0);
+  ASSERT_EQ(cudaDeviceReset(), 0);
+  EXPECT_EQ(fake_cuda_context_active(1), 0);
+  EXPECT_EQ(cudaHostUnregister(memory_), 713);
+  EXPECT_EQ(fake_cuda_context_active(1), 1);
+  EXPECT_EQ(cudaHostRegister(memory_, page_, portable_mapped), 0);
+}
+
+TEST_F(FakeCuda, CopyMustLieInOneRegistrationOrInNone) {
+  constexpr int to_device = 1;
+  constexpr int to_host = 2;
+  void* device = nullptr;
+  ASSERT_EQ(cudaMalloc(&device, 2 * page_), 0);
+  ASSERT_EQ(cudaHostRegister(memory_, page_, portable_mapped), 0);
+  ASSERT_EQ(cudaHostRegister(memory_ + page_, page_, portable_mapped), 0);
+  memory_[page_] = std::byte{7};
+  EXPECT_EQ(cudaMemcpy(device, memory_, 2 * page_, to_device), 1);
+  EXPECT_EQ(cudaMemcpy(device, memory_ + page_, page_, to_device), 0);
+  EXPECT_EQ(cudaMemcpy(memory_, device, page_, to_host), 0);
+  EXPECT_EQ(memory_[0], std::byte{7});
+  EXPECT_EQ(cudaMemcpy(memory_ + page_, device, 2 * page_, to_host), 1);  // ends outside
+  EXPECT_EQ(cudaMemcpy(memory_ + 2 * page_, device, 2 * page_, to_host), 0);
+  EXPECT_EQ(cudaFree(device), 0);
+  EXPECT_EQ(cudaFree(device), 1);
 }
 
 TEST_F(FakeCuda, RuntimeAndDriverSeeTheSameRegistrations) {

@@ -63,7 +63,7 @@ struct stored_function {
   static void execute(job& self, node_workers& workers, job::action what) {
     stored& there = *std::launder(reinterpret_cast<stored*>(self.storage));
     stored function(std::move(there));
-    there.~stored();
+    there.~stored();  // NOLINT(bugprone-use-after-move): moved from, it is still to be destroyed
     recycle_job(workers, self);  // before the call: a function that posts again reuses it
     if (what == job::action::run) {
       if constexpr (is_inline) {

@@ -35,8 +35,8 @@ void start_allocation(pool_core& pool, const request& what, allocation_handler h
 /// An executor for completions that have no workers to run on.
 [[nodiscard]] node_executor executor_of(node_workers& workers) noexcept;
 
-/// Runs `tell` on a thread of Asio's system executor, never inside this call; drain() and shutdown()
-/// wait for it.
+/// Runs `tell` on a thread of Asio's system executor, never inside this call; drain() and
+/// shutdown() wait for it.
 void post_refusal(pool_core& pool, boost::asio::any_completion_handler<void()> tell);
 
 struct initiate_allocation {
@@ -179,12 +179,12 @@ struct initiate_submit {
 
  private:
   template <typename Handler, typename Result>
-  static void fail_later(pool_core& pool, Handler&& handler, std::exception_ptr why,
+  static void fail_later(pool_core& pool, Handler&& handler, const std::exception_ptr& why,
                          std::type_identity<Result>) {
     using boost::asio::system_executor;
     auto executor = boost::asio::get_associated_executor(handler, system_executor());
     outcome<Result> done;
-    done.error = std::move(why);
+    done.error = why;
     auto tell = [handler = std::decay_t<Handler>(std::forward<Handler>(handler)),
                  done = std::move(done)]() mutable {
       done.deliver(std::move(handler));

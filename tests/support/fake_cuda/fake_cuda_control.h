@@ -14,7 +14,9 @@
 //   * a context is made by cudaSetDevice (runtime 12 and later), by the first call that needs one,
 //     and by retaining the
 //     primary context; not by counting devices or asking their address. The driver counts
-//     references; the last one destroys it
+//     references; the last one destroys it, and with it go its registrations. cudaDeviceReset
+//     destroys the current device's, whoever holds references
+//   * a copy whose host bytes lie in a registration in part, or in two of them, is 1
 //   * a driver that is missing or older than the runtime makes every runtime call answer 35, on
 //     every thread, for ever
 //   * no device is 100; a child forked after initialisation hears 3; after the driver's exit

@@ -26,6 +26,7 @@ state& the_state() {
 void reset(state& shared) {
   shared.devices.clear();
   shared.ranges.clear();
+  shared.device_memory.clear();
   shared.counts.clear();
   shared.fallible_calls = 0;
   shared.failures.clear();
@@ -45,7 +46,11 @@ void reset(state& shared) {
 }
 
 thread_state& this_thread(state& shared) {
-  thread_local thread_state mine;
+  // A program's exit handlers run after its first thread's thread_local objects are destroyed, and
+  // may call the libraries.
+  static thread_state& of_first_thread = *new thread_state;
+  thread_local thread_state of_other_thread;
+  thread_state& mine = ::gettid() == ::getpid() ? of_first_thread : of_other_thread;
   if (mine.generation != shared.generation) {
     mine = thread_state{};
     mine.generation = shared.generation;
@@ -185,14 +190,23 @@ void retain(device& which) {
   }
 }
 
+namespace {
+void end_context(state& shared, device& which) {
+  which.references = 0;
+  which.held_by_runtime = false;
+  std::erase_if(shared.ranges, [&](const auto& entry) { return entry.second.owner == &which; });
+}
+}  // namespace
+
 int release(state& shared, device& which) {
   if (which.references == 0) {
     return invalid_context;
   }
-  if (--which.references != 0) {
-    return success;
+  if (which.references == 1) {
+    end_context(shared, which);
+  } else {
+    --which.references;
   }
-  std::erase_if(shared.ranges, [&](const auto& entry) { return entry.second.owner == &which; });
   return success;
 }
 
@@ -208,6 +222,9 @@ void hold_for_runtime(device& which) {
 
 context* make_runtime_context(state& shared, thread_state& thread) {
   if (context* current = current_context(thread); current != nullptr) {
+    if (current->owner->references == 0) {
+      hold_for_runtime(*current->owner);  // it was reset: the runtime makes it anew
+    }
     return current;
   }
   device& which = *find_device(shared, thread.runtime_device);
@@ -229,6 +246,16 @@ int set_runtime_device(state& shared, thread_state& thread, int ordinal) {
   if (shared.runtime_version >= first_eager_runtime) {
     make_runtime_context(shared, thread);
   }
+  return success;
+}
+
+int reset_runtime_device(state& shared, thread_state& thread) {
+  device& which = *find_device(shared, runtime_device(thread));
+  thread.runtime_device = which.ordinal;
+  if (!thread.contexts.empty()) {
+    thread.contexts.pop_back();
+  }
+  end_context(shared, which);
   return success;
 }
 
@@ -309,6 +336,47 @@ int device_pointer(const state& shared, void* address, std::uint64_t& pointer) {
     return invalid_value;
   }
   pointer = reinterpret_cast<std::uintptr_t>(address) + shared.device_pointer_offset;
+  return success;
+}
+
+// ---- Device memory and copies
+
+int allocate_device_memory(state& shared, void** made, std::size_t size_bytes) {
+  if (size_bytes == 0) {
+    *made = nullptr;
+    return success;
+  }
+  std::vector<std::byte> memory(size_bytes);
+  *made = memory.data();
+  shared.device_memory.emplace(*made, std::move(memory));
+  return success;
+}
+
+int free_device_memory(state& shared, void* address) {
+  return address == nullptr || shared.device_memory.erase(address) == 1 ? success : invalid_value;
+}
+
+namespace {
+// True where no registration covers a part of the bytes and not all of them.
+bool straddles_no_range(const state& shared, const void* address, std::size_t size_bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(address);
+  return std::all_of(shared.ranges.begin(), shared.ranges.end(), [&](const auto& entry) {
+    const bool is_apart = entry.first >= first + size_bytes || entry.second.end <= first;
+    return is_apart || (entry.first <= first && first + size_bytes <= entry.second.end);
+  });
+}
+}  // namespace
+
+int copy(const state& shared, void* to, const void* from, std::size_t size_bytes, int kind) {
+  constexpr int to_device = 1;
+  constexpr int to_host = 2;
+  if (kind != to_device && kind != to_host) {
+    return invalid_value;
+  }
+  if (!straddles_no_range(shared, kind == to_device ? from : to, size_bytes)) {
+    return invalid_value;
+  }
+  std::memcpy(to, from, size_bytes);
   return success;
 }
 

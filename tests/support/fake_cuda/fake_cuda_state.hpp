@@ -77,7 +77,8 @@ struct state {
   std::condition_variable changed;
 
   std::vector<std::unique_ptr<device>> devices;
-  std::map<std::uintptr_t, range> ranges;  // by first page
+  std::map<std::uintptr_t, range> ranges;                 // by first page
+  std::map<void*, std::vector<std::byte>> device_memory;  // stands in host memory
   std::map<std::string, unsigned long> counts;
   unsigned long fallible_calls = 0;
   std::vector<failure> failures;
@@ -151,12 +152,17 @@ context* make_runtime_context(
 int set_runtime_device(state& shared, thread_state& thread, int ordinal);
 void retain(device& which);
 int release(state& shared, device& which);
+int reset_runtime_device(state& shared, thread_state& thread);
 
 int register_range(state& shared, const context* current, void* address, std::size_t size_bytes,
                    unsigned int flags);
 int unregister_range(state& shared, void* address);
 int device_pointer(const state& shared, void* address, std::uint64_t& pointer);
 int attribute(const device& which, int number, int& value);
+
+int allocate_device_memory(state& shared, void** made, std::size_t size_bytes);
+int free_device_memory(state& shared, void* address);
+int copy(const state& shared, void* to, const void* from, std::size_t size_bytes, int kind);
 
 int make_event(state& shared, void** made);
 int record_event(state& shared, void* recorded);

@@ -157,6 +157,50 @@ const char* cudaGetErrorString(int code) {
   return fake_cuda::error_name(code);
 }
 
+// ---- Memory of the device lies in host memory, and copies are done at once.
+
+int cudaMalloc(void** made, std::size_t size_bytes) {
+  return runtime_call("cudaMalloc", [&](state& shared, thread_state& thread, scoped_call&) {
+    fake_cuda::make_runtime_context(shared, thread);
+    return fake_cuda::allocate_device_memory(shared, made, size_bytes);
+  });
+}
+
+int cudaFree(void* address) {
+  return runtime_call("cudaFree", [&](state& shared, thread_state& thread, scoped_call&) {
+    fake_cuda::make_runtime_context(shared, thread);
+    return fake_cuda::free_device_memory(shared, address);
+  });
+}
+
+int cudaMemcpy(void* to, const void* from, std::size_t size_bytes, int kind) {
+  return runtime_call("cudaMemcpy", [&](state& shared, thread_state& thread, scoped_call&) {
+    fake_cuda::make_runtime_context(shared, thread);
+    return fake_cuda::copy(shared, to, from, size_bytes, kind);
+  });
+}
+
+int cudaMemcpyAsync(void* to, const void* from, std::size_t size_bytes, int kind, void*) {
+  return runtime_call("cudaMemcpyAsync", [&](state& shared, thread_state& thread, scoped_call&) {
+    fake_cuda::make_runtime_context(shared, thread);
+    return fake_cuda::copy(shared, to, from, size_bytes, kind);
+  });
+}
+
+int cudaDeviceSynchronize() {
+  return runtime_call("cudaDeviceSynchronize",
+                      [](state& shared, thread_state& thread, scoped_call&) {
+                        fake_cuda::make_runtime_context(shared, thread);
+                        return int{fake_cuda::success};
+                      });
+}
+
+int cudaDeviceReset() {
+  return runtime_call("cudaDeviceReset", [](state& shared, thread_state& thread, scoped_call&) {
+    return fake_cuda::reset_runtime_device(shared, thread);
+  });
+}
+
 // ---- Streams are opaque and do nothing; events finish late when told so.
 
 int cudaStreamCreateWithFlags(void** stream, unsigned int) {
