@@ -20,6 +20,7 @@ PRESETS = {
     'sparse-0-2': '0:2c512m,2:2c512m',
     'sparse-1-3': '1:2c512m,3:2c512m',
     'sparse-63-64': '0:2c512m,63:2c512m,64:2c512m',
+    'sparse-255-256': '0:2c512m,255:2c512m,256:2c512m',
     'two-gpus': '2c512m,2c512m;pci=gpu@0,gpu@1,nic@1',
     'four-gpus': '2c512m,2c512m,2c512m,2c512m;pci=gpu@2,gpu@0,gpu@3,gpu@1',
     'gpu-nowhere': '2c512m,2c512m;pci=gpu@1,gpu@none',
