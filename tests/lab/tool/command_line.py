@@ -7,6 +7,7 @@ import shlex
 import shutil
 import signal
 import sys
+import traceback
 
 from . import cache, errors, installation, machine, presets, run, snapshot, topology
 
@@ -43,6 +44,9 @@ def main(arguments):
         return errors.SIGNAL_BASE + signal.SIGPIPE
     except KeyboardInterrupt:
         return errors.SIGNAL_BASE + signal.SIGINT
+    except Exception:  # whatever it is, it must not look like a command's own exit status
+        traceback.print_exc()
+        return errors.LAB_FAILED
 
 
 def _split(arguments):
@@ -119,7 +123,8 @@ def _parser():
     commands.add_parser('topologies', help='list the named topologies, and how to write others')
     show = commands.add_parser('show', help="show QEMU's command line for a topology")
     show.add_argument('--topology', default='two-nodes')
-    commands.add_parser('check', help='say whether all that the lab needs is here')
+    check = commands.add_parser('check', help='say whether all that the lab needs is here')
+    _add_skip(check)
     commands.add_parser('prune', help='remove cached files and snapshots')
     return parser
 
@@ -150,6 +155,11 @@ def _add_run(parser):
     add('--gtest', action='store_true',
         help='the command is a GoogleTest program: a skipped test is a failure, and so is none')
     add('--times', action='store_true', help='say how long it took')
-    add('--skip-when-missing', action='store_true',
+    _add_skip(parser)
+
+
+def _add_skip(parser):
+    parser.add_argument(
+        '--skip-when-missing', action='store_true',
         help=f'exit {SKIPPED}, not 125, where QEMU or the like is missing, unless CI is true or '
              'NUMAPOOL_REQUIRE_LAB is 1')

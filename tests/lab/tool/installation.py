@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 from . import cache
-from .errors import Missing
+from .errors import LabError, Missing
 
 UNPACKED = cache.REPOSITORY / 'build' / 'third_party' / 'lab'
 ADVICE = 'run third_party/install lab'
@@ -29,7 +29,9 @@ def qemu_major_version():
     path = qemu()
     note = cache.folder() / f'version-{cache.key(cache.identity(path))}'
     if not note.exists():
-        said = subprocess.run([path, '--version'], stdout=subprocess.PIPE, check=True).stdout
+        said = subprocess.run([path, '--version'], stdout=subprocess.PIPE, check=False).stdout
+        if not re.search(rb'version \d+', said):
+            raise LabError(f'{path} is no QEMU')
         cache.publish(note, said)
     return int(re.search(r'version (\d+)', note.read_text())[1])
 
@@ -80,7 +82,7 @@ def compiler():
 
 def require_all():
     """Raises Missing for the first thing that is not there."""
-    if platform.machine() != 'x86_64':
-        raise Missing(f'the lab runs x86-64 programs, and this machine is {platform.machine()}')
     for find in (qemu, kernel, busybox, compiler):
         find()
+    if platform.machine() != 'x86_64':
+        raise Missing(f'the lab runs x86-64 programs, and this machine is {platform.machine()}')

@@ -66,7 +66,7 @@ def _fetched_names(options):
 
 def _job(options, fetched):
     entries = [('cwd', os.getcwd())]  # so that relative names mean the same
-    entries += [('env', text) for text in options.env]
+    entries += [('env', text) for text in _told(options.topology) + options.env]
     entries += [('before', text) for text in options.before]
     entries += [('fetch', name) for name in fetched]
     entries += [('mask', text) for text in machine.masked(options.topology)]
@@ -82,6 +82,14 @@ def _job(options, fetched):
     if options.snapshot and _fake_slots(options.topology):
         entries.append(('wait-pci', len(_fake_slots(options.topology))))
     return entries
+
+
+def _told(topology):
+    """So that a test can tell a machine that is not what it asked for."""
+    def ids(nodes):
+        return ','.join(str(node.id) for node in nodes)
+    return [f'NUMAPOOL_LAB_NODES_WITH_CPUS={ids(n for n in topology.nodes if n.cpus)}',
+            f'NUMAPOOL_LAB_NODES_WITH_MEMORY={ids(n for n in topology.nodes if n.memory_mib)}']
 
 
 def _fake_slots(topology):
