@@ -19,7 +19,7 @@ Runs a command on a real Linux of several NUMA nodes, in an emulated machine.
   lab run -- sh -c 'grep . /sys/devices/system/node/node*/meminfo | head'
 
 The command's own exit status is returned: 128+N for signal N, 124 when it ran too long, 125 when
-the lab itself failed, 126 and 127 when the command could not be started. See tests/lab/README.md."""
+the lab itself failed, 126 and 127 when the command could not start. See tests/lab/README.md."""
 
 SKIPPED = 77  # as CMake's SKIP_RETURN_CODE has it
 

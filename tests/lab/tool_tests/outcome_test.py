@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goal: what a command did in its guest is what the lab's caller sees. Method: commands that end in
-every way, in guests that continue a snapshot, since where one came from is snapshot_test's matter."""
+every way, in guests that continue a snapshot: that these are as good is snapshot_test's matter."""
 
 import os
 import pathlib

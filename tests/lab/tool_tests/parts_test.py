@@ -9,8 +9,8 @@ import tempfile
 import unittest
 from unittest import mock
 
-from tool import (cache, command_line, cpio, denied_calls, firmware, gtest_report, hmat, installation,
-                  machine, presets, run, srat, topology)
+from tool import (cache, command_line, cpio, denied_calls, firmware, gtest_report, hmat,
+                  installation, machine, presets, run, srat, topology)
 from tool.errors import LabError
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: the machine inside is the one that was asked for. Method: boot every named topology, read what
-the kernel says of it, and compare with the specification."""
+"""Goal: the machine inside is the one that was asked for. Method: boot every named topology, read
+what the kernel says of it, and compare with the specification."""
 
 import unittest
 
@@ -30,7 +30,7 @@ for device in *; do
   echo local_cpus $device $(cat $device/local_cpulist)
 done
 '''
-# Of a node's memory the kernel keeps this much for itself, of the first that has some, and of others:
+# Of a node's memory the kernel keeps this much for itself (of the first that has some, of others):
 # its own image, its table of pages, and what it sets aside for each node that is possible.
 KEPT_FIRST_MIB, KEPT_MIB, KEPT_FOR_A_POSSIBLE_NODE_MIB = 60, 16, 0.25
 # Above 3 GiB in all the machine's memory has a hole for PCI, beside which more is lost.
