@@ -3,7 +3,6 @@
 // and compare its JSON with the nodes that the guest was given.
 
 #include <cstddef>
-
 #include <string>
 
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 // what is there. Threads: any thread, at any time.
 
 #include <cstdlib>
-
 #include <string>
 
 #include <gtest/gtest.h>
@@ -24,9 +23,13 @@ inline node_set lab_nodes(const char* variable) {
 }
 
 /// The nodes that the guest's topology gives memory.
-inline node_set lab_nodes_with_memory() { return lab_nodes("NUMAPOOL_LAB_NODES_WITH_MEMORY"); }
+inline node_set lab_nodes_with_memory() {
+  return lab_nodes("NUMAPOOL_LAB_NODES_WITH_MEMORY");
+}
 
 /// The nodes that the guest's topology gives CPUs.
-inline node_set lab_nodes_with_cpus() { return lab_nodes("NUMAPOOL_LAB_NODES_WITH_CPUS"); }
+inline node_set lab_nodes_with_cpus() {
+  return lab_nodes("NUMAPOOL_LAB_NODES_WITH_CPUS");
+}
 
 }  // namespace numapool::tests

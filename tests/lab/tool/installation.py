@@ -12,6 +12,7 @@ from . import cache
 from .errors import LabError, Missing
 
 UNPACKED = cache.REPOSITORY / 'build' / 'third_party' / 'lab'
+VERSION = r'QEMU emulator version (\d+)'
 ADVICE = 'run third_party/install lab'
 
 
@@ -27,13 +28,13 @@ def qemu():
 def qemu_major_version():
     """Cached, since asking starts a program with fifty libraries."""
     path = qemu()
-    note = cache.folder() / f'version-{cache.key(cache.identity(path))}'
+    note = cache.folder() / f'qemu-version-{cache.key(cache.identity(path))}'
     if not note.exists():
         said = subprocess.run([path, '--version'], stdout=subprocess.PIPE, check=False).stdout
-        if not re.search(rb'version \d+', said):
+        if not re.search(VERSION.encode(), said):
             raise LabError(f'{path} is no QEMU')
         cache.publish(note, said)
-    return int(re.search(r'version (\d+)', note.read_text())[1])
+    return int(re.search(VERSION, note.read_text())[1])
 
 
 def kernel():

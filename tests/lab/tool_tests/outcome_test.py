@@ -96,6 +96,27 @@ class ExitStatus(unittest.TestCase):
         self.assertIn('false is no QEMU', run.stderr)
 
 
+class GoogleTest(unittest.TestCase):
+    def run_tests(self, pattern):
+        program = os.environ['NUMAPOOL_LAB_SKIPPING']  # ctest sets it
+        return lab(SNAPSHOT, '--gtest', '--', program, f'--gtest_filter={pattern}')
+
+    def test_a_skipped_test_is_a_failure(self):
+        run = self.run_tests('*.Skips:*.Passes')
+        self.assertEqual(run.returncode, 1)
+        self.assertIn('Example.Skips was skipped, in a guest that was booted for it', run.stderr)
+
+    def test_others_end_as_they_do(self):
+        self.assertEqual(self.run_tests('*.Passes').returncode, 0)
+        self.assertEqual(self.run_tests('*.Fails').returncode, 1)
+        self.assertEqual(self.run_tests('*.Dies').returncode, 128 + signal.SIGABRT)
+
+    def test_to_run_none_is_a_failure(self):
+        run = self.run_tests('No.Such')
+        self.assertEqual(run.returncode, 1)
+        self.assertIn('not one test ran', run.stderr)
+
+
 class Files(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
