@@ -47,15 +47,15 @@ def run_folder():
     """A folder for one run. Those of runs that were killed are removed by the next."""
     runs = folder() / 'runs'
     runs.mkdir(exist_ok=True)
-    for left in runs.iterdir():
-        with contextlib.suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            shutil.rmtree(left, ignore_errors=True)
-    path = pathlib.Path(tempfile.mkdtemp(dir=runs))
-    try:
-        with locked(path, fcntl.LOCK_EX):
-            yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        with locked(runs, fcntl.LOCK_EX):  # so that nobody sees ours before it is locked
+            for left in runs.iterdir():
+                with contextlib.suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    shutil.rmtree(left, ignore_errors=True)
+            path = pathlib.Path(tempfile.mkdtemp(dir=runs))
+            stack.enter_context(locked(path, fcntl.LOCK_EX))
+        stack.callback(shutil.rmtree, path, ignore_errors=True)
+        yield path
 
 
 @contextlib.contextmanager

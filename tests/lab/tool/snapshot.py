@@ -53,7 +53,7 @@ def _memory(folder, how):
 
 def _make(topology, base_image, path, boot_timeout_s):
     shutil.rmtree(path, ignore_errors=True)
-    folder = tempfile.mkdtemp(dir=path.parent, prefix='new-')
+    folder = tempfile.mkdtemp(dir=path.parent, prefix=f'{path.name}.new-')
     try:
         initrd = f'{folder}/initrd'
         with open(initrd, 'wb') as file:
@@ -92,6 +92,8 @@ def _save(guest, path, deadline):
 
 def _remove_unused(templates):
     """Keeps all templates together below the limit. Those in use are locked, and stay."""
+    for unfinished in templates.glob('*.new-*'):
+        remove(unfinished)
     found = sorted((path for path in templates.iterdir() if (path / 'state').exists()),
                    key=lambda path: path.stat().st_mtime, reverse=True)
     total = 0
@@ -102,11 +104,10 @@ def _remove_unused(templates):
 
 
 def remove(path):
-    """Whether it could be: a template that is in use stays."""
-    with contextlib.suppress(OSError), cache.locked(f'{path}.lock', fcntl.LOCK_EX | fcntl.LOCK_NB):
+    """A template, also one that a killed lab has begun; one that is in use stays."""
+    lock = path.with_name(path.name.partition('.')[0] + '.lock')
+    with contextlib.suppress(OSError), cache.locked(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
         shutil.rmtree(path, ignore_errors=True)
-        return True
-    return False
 
 
 def restore(folder, topology, payload, run_folder, fakes):

@@ -67,6 +67,18 @@ class OwnCache(unittest.TestCase):
         self.assertEqual((run.returncode, run.stdout), (0, 'ran\n'), run.stderr)
         self.assertIn('once more', run.stderr)
 
+    def test_the_next_run_removes_what_a_killed_one_has_left(self):
+        process = subprocess.Popen(
+            [lab_process.LAB, 'run', '--topology', '1c128m', '--', 'sh', '-c', 'echo on; sleep 99'],
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), 'on\n')
+        process.kill()
+        process.communicate()
+        runs = os.path.join(self.folder, 'runs')
+        self.assertEqual(len(os.listdir(runs)), 1)
+        self.assertEqual(self.run_true().returncode, 0)
+        self.assertEqual(os.listdir(runs), [])
+
     def test_prune_removes_it_all_and_the_next_run_makes_it_again(self):
         self.assertEqual(self.run_true().returncode, 0)
         subprocess.run([lab_process.LAB, 'prune'], env=self.environment, check=True)
