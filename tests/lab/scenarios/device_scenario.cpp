@@ -40,8 +40,9 @@ std::vector<guest_gpu> read_gpus() {
       gpus.push_back({entry.path().filename(), std::stoi(read_file(folder + "/numa_node"))});
     }
   }
-  std::sort(gpus.begin(), gpus.end(),
-            [](const guest_gpu& left, const guest_gpu& right) { return left.address < right.address; });
+  std::sort(gpus.begin(), gpus.end(), [](const guest_gpu& left, const guest_gpu& right) {
+    return left.address < right.address;
+  });
   EXPECT_GE(gpus.size(), 2U) << "this guest has no GPUs to tell apart";
   return gpus;
 }
@@ -73,8 +74,11 @@ void expect_buffers_on_their_nodes(const std::vector<guest_gpu>& by_ordinal, nod
   }
 }
 
-void load(const char* file) {
-  ASSERT_NE(::dlopen(file, RTLD_NOW | RTLD_LOCAL), nullptr) << ::dlerror();
+// As an application beside us would have done: only then is CUDA's word taken.
+void load_and_initialise_cuda() {
+  void* const driver = ::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(driver, nullptr) << ::dlerror();
+  ASSERT_EQ(reinterpret_cast<int (*)(unsigned int)>(::dlsym(driver, "cuInit"))(0), 0);
 }
 
 // As NVML prints an address: eight digits of domain.
@@ -113,8 +117,8 @@ TEST(Devices, AreFoundAndPinnedByCuda) {
     devices.push_back({gpu.address.c_str(), -1});
   }
   ::setenv("NUMAPOOL_CUDART", FAKE_CUDART, 1);
-  load(FAKE_LIBCUDA);
   fake_cuda_set_devices(devices.data(), devices.size());
+  load_and_initialise_cuda();
   expect_buffers_on_their_nodes(gpus, node_source::sysfs, pin_policy::cuda);
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     EXPECT_EQ(fake_cuda_contexts_made(static_cast<int>(i)), 1U) << "device " << i;

@@ -102,7 +102,7 @@ class hog {
  private:
   [[noreturn]] static void hold(int node, std::size_t left_bytes, int ready) {
     constexpr unsigned long prefer = 1;  // MPOL_PREFERRED
-    constexpr std::size_t step = mib;
+    constexpr std::size_t step = 4 * mib;
     unsigned long mask = 1UL << static_cast<unsigned>(node);
     ::syscall(SYS_set_mempolicy, prefer, &mask, sizeof(mask) * 8 + 1);
     while (guest::read().nodes.at(node).free_bytes > left_bytes + step) {

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab: boots Linux on emulated machines of several NUMA nodes. Begin with ../README.md."""
