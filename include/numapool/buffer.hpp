@@ -25,7 +25,7 @@ namespace numapool {
 
 /// Which pages to map. `automatic` is transparent huge pages where the kernel gives them, else base
 /// pages. Huge pages from the kernel's reserved pool (hugetlb) only when asked for, and only if the
-/// node's pool has them free.
+/// pool has them free: the node's own for `strict`, any node's otherwise.
 enum class page_policy : std::uint8_t { automatic, base, thp, huge_2mib, huge_1gib };
 enum class page_kind : std::uint8_t { base, thp, hugetlb };
 

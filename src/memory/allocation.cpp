@@ -202,8 +202,9 @@ failure allocation::check_huge_page_pool() {
     return fail(errc::no_huge_pages, operation::admit,
                 "asked for " + std::to_string(wanted) + " huge pages of " +
                     std::to_string(huge_page_bytes_ >> 20U) + " MiB, but " +
-                    std::to_string(free.value_or(0)) +
-                    " are free: raise nr_hugepages, or ask for thp or base pages");
+                    std::to_string(free.value_or(0)) + " are free" +
+                    (is_strict() ? " on " + node_text(memory_node_) : "") +
+                    ": raise nr_hugepages, or ask for thp or base pages");
   }
   return {};
 }
