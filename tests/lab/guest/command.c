@@ -4,16 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/klog.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "job.h"
 #include "serial.h"
 #include "surroundings.h"
@@ -35,96 +32,14 @@ static char** environment(void) {
   return variables;
 }
 
-// --- the command's output and end -------------------------------------------------------------
-
-struct child {
-  pid_t pid;
-  int outputs[2];  // standard output, standard error
-  int signals;     // a signalfd for SIGCHLD
-};
-
-static void become_command(const int* outputs, char* const* variables) {
+static void become_command(char* const* variables) {
   char** arguments = job_values("arg", NULL);
-  setsid();
-  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
-  dup2(outputs[0], 1);
-  dup2(outputs[1], 2);
   if (enter_surroundings() != 0) {
     _exit(125);
   }
   execvpe(arguments[0], arguments, variables);
   dprintf(2, "lab: %s: %s\n", arguments[0], strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);
-}
-
-static struct child start_command(char* const* variables) {
-  struct child child;
-  int output[2], error[2];
-  sigset_t ended, before;
-  sigemptyset(&ended);
-  sigaddset(&ended, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &ended, &before);
-  child.signals = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (pipe2(output, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0) {
-    send_text('L', "pipe: %s", strerror(errno));
-  }
-  child.pid = fork();
-  if (child.pid == 0) {
-    const int outputs[2] = {output[1], error[1]};
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    become_command(outputs, variables);
-  }
-  close(output[1]);
-  close(error[1]);
-  child.outputs[0] = output[0];
-  child.outputs[1] = error[0];
-  return child;
-}
-
-// Reaps whatever has ended: as process 1 this adopts orphans. Whether the command is among them.
-static int reap(const struct child* child, int* status) {
-  struct signalfd_siginfo information;
-  int found = 0, its_status;
-  pid_t pid;
-  while (read(child->signals, &information, sizeof information) > 0) {
-  }
-  while ((pid = waitpid(-1, &its_status, WNOHANG)) > 0) {
-    if (pid == child->pid) {
-      *status = its_status;
-      found = 1;
-    }
-  }
-  return found;
-}
-
-// A daemon that outlives the command may hold its pipes: after the command's end only what is in
-// them already is waited for.
-static int relay_until_end(const struct child* child) {
-  static char buffer[65536];
-  struct pollfd sources[3] = {
-      {child->outputs[0], POLLIN, 0}, {child->outputs[1], POLLIN, 0}, {child->signals, POLLIN, 0}};
-  int status = 125 << 8, ended = 0;
-  while (sources[0].fd >= 0 || sources[1].fd >= 0 || !ended) {
-    const int ready = poll(sources, 3, ended ? 0 : -1);
-    if (ended && ready <= 0) {
-      break;
-    }
-    for (int i = 0; i < 2; ++i) {
-      if (sources[i].fd >= 0 && sources[i].revents != 0) {
-        const ssize_t count = read(sources[i].fd, buffer, sizeof buffer);
-        if (count > 0) {
-          send_frame(i == 0 ? 'O' : 'E', buffer, (uint32_t)count);
-        } else {
-          sources[i].fd = -1;
-        }
-      }
-    }
-    if (sources[2].revents != 0 && reap(child, &status)) {
-      ended = 1;
-      sources[2].fd = -1;
-    }
-  }
-  return status;
 }
 
 // --- what is brought back ---------------------------------------------------------------------
@@ -190,8 +105,7 @@ void run_job(void) {
   char** variables = environment();
   if (prepare_surroundings(variables) == 0) {
     send_text('S', "starting");
-    const struct child child = start_command(variables);
-    send_text('X', "status=%d", relay_until_end(&child));
+    send_text('X', "status=%d", run_child(become_command, variables, 'O', 'E'));
     while ((path = next_job_value("fetch", &position)) != NULL) {
       fetch(path);
     }

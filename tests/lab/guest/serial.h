@@ -9,7 +9,7 @@
 //   X  "status=N", as waitpid gives it          B  the lab could not do what was asked: why
 //   F  a fetched file: name, a zero byte, data  D  a fetched folder: name
 //   L  a line for people                        K  the kernel's log
-//   Q  that was all
+//   H  lines that ask the lab for something     Q  that was all
 //
 // In the other direction a single byte G says that the payload is there.
 

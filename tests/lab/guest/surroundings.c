@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "denied_calls.h"
 #include "job.h"
 #include "masked_pci.h"
@@ -74,30 +74,15 @@ static int make_cgroup(void) {
 
 // --- commands to run before -------------------------------------------------------------------
 
-static void send_said(const char* path) {
-  char text[4000];
-  ssize_t count;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  while (fd >= 0 && (count = read(fd, text, sizeof text)) > 0) {
-    send_frame('L', text, (uint32_t)count);
-  }
-  close(fd);
+static const char* command_before;
+
+static void become_command_before(char* const* variables) {
+  execle("/bin/busybox", "sh", "-c", command_before, (char*)NULL, variables);
 }
 
-static int run_before(const char* command, char* const* environment) {
-  static const char said[] = "/.lab/before.log";
-  int status = 0;
-  const pid_t child = fork();
-  if (child == 0) {
-    const int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    dup2(fd, 1);
-    dup2(fd, 2);
-    execle("/bin/busybox", "sh", "-c", command, (char*)NULL, environment);
-    _exit(127);
-  }
-  waitpid(child, &status, 0);
-  send_said(said);
-  unlink(said);
+static int run_before(const char* command, char* const* variables) {
+  command_before = command;
+  const int status = run_child(become_command_before, variables, 'L', 'L');
   if (status != 0) {
     send_text('B', "the command to run before failed (status 0x%x): %s", status, command);
     return -1;
@@ -105,7 +90,7 @@ static int run_before(const char* command, char* const* environment) {
   return 0;
 }
 
-int prepare_surroundings(char* const* environment) {
+int prepare_surroundings(char* const* variables) {
   const char* position = NULL;
   const char* value;
   set_clock();
@@ -116,7 +101,7 @@ int prepare_surroundings(char* const* environment) {
   }
   position = NULL;
   while ((value = next_job_value("before", &position)) != NULL) {
-    if (run_before(value, environment) != 0) {
+    if (run_before(value, variables) != 0) {
       return -1;
     }
   }

@@ -5,7 +5,7 @@
 // must not run in surroundings other than those it asked for.
 
 /// The clock, covered PCI devices, the cgroup, and the commands to run before.
-int prepare_surroundings(char* const* environment);
+int prepare_surroundings(char* const* variables);
 /// In the child that becomes the command: the cgroup, limits, working folder, user, denied calls.
 int enter_surroundings(void);
 /// Writes `text` to `path`. 0, or -1 with errno.

@@ -26,8 +26,7 @@ _libc = ctypes.CDLL(None)
 class Guest:
     """Ends with this process, however that ends."""
 
-    def __init__(self, arguments, folder, memory_mib, descriptors=(), control=False,
-                 monitor_on_third_port=False):
+    def __init__(self, arguments, folder, memory_mib, descriptors=()):
         self._folder = folder
         self._frames, frames_far = socket.socketpair()
         far_ends = [frames_far]
@@ -35,18 +34,10 @@ class Guest:
                  '-device', 'isa-serial,chardev=console,index=0',
                  '-chardev', f'socket,id=frames,fd={frames_far.fileno()}',
                  '-device', 'isa-serial,chardev=frames,index=1']
-        if control:
-            self._control, control_far = socket.socketpair()
-            far_ends.append(control_far)
-            wires += ['-chardev', f'socket,id=control,fd={control_far.fileno()}',
-                      '-mon', 'chardev=control,mode=control']
-        if monitor_on_third_port:
-            port, monitor = socket.socketpair()
-            far_ends += [port, monitor]
-            wires += ['-chardev', f'socket,id=port,fd={port.fileno()}',
-                      '-device', 'isa-serial,chardev=port,index=2,irq=5',
-                      '-chardev', f'socket,id=monitor,fd={monitor.fileno()}',
-                      '-mon', 'chardev=monitor,mode=readline']
+        self._control, control_far = socket.socketpair()
+        far_ends.append(control_far)
+        wires += ['-chardev', f'socket,id=control,fd={control_far.fileno()}',
+                  '-mon', 'chardev=control,mode=control']
         self._received = b''
         self._qmp = None
         passed = [end.fileno() for end in far_ends] + list(descriptors)

@@ -25,7 +25,7 @@ CPU = ','.join((
 MACHINE = 'q35,smm=off,vmport=off,sata=off,smbus=off,i8042=off,hpet=off,usb=off'
 
 KERNEL_ARGUMENTS = ' '.join((
-    'console=ttyS0 quiet loglevel=4 rdinit=/init 8250.nr_uarts=4',
+    'console=ttyS0 quiet loglevel=4 rdinit=/init',
     'panic=-1 oops=panic',  # end at once: the lab then says so, instead of waiting for the timeout
     # Cheaper page faults.
     'mitigations=off init_on_alloc=0 randomize_kstack_offset=off lsm= audit=0',

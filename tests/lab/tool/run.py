@@ -7,8 +7,8 @@ import os
 import sys
 import time
 
-from . import (base_image, cache, denied_calls, fake_pci, firmware, gtest_report, machine, payload,
-               snapshot)
+from . import (base_image, cache, denied_calls, fake_pci, firmware, gtest_report, hotplug, machine,
+               payload, snapshot)
 from .errors import LAB_FAILED, SIGNAL_BASE, TIMED_OUT, LabError
 from .guest import GONE, Guest
 
@@ -127,8 +127,7 @@ def _boot(options, packed, folder, _):
         topology, initrd,
         lambda domain, mib: f'memory-backend-{kind},id=memory{domain},size={mib}M', fakes)
     guest = Guest(arguments, folder, topology.memory_mib,
-                  descriptors=[fake.far_end for fake in fakes],
-                  monitor_on_third_port=bool(topology.hotplug_mib))
+                  descriptors=[fake.far_end for fake in fakes])
     for fake in fakes:
         fake.start()
         fake.close_far_end()
@@ -136,8 +135,6 @@ def _boot(options, packed, folder, _):
 
 
 def _restore(options, packed, folder, stack):
-    if options.topology.hotplug_mib:
-        raise LabError('a guest with hotplug cannot start from a snapshot')
     template = stack.enter_context(
         snapshot.template(options.topology, base_image.path(), options.boot_timeout))
     file = folder / 'payload'
@@ -162,6 +159,7 @@ class _Session:
         self._guest = guest
         self._fetched = fetched
         self._arrived = set()
+        self._hotplug = hotplug.Hotplug(options.topology, guest)
         self._status = None
         self._deadline = time.monotonic() + options.boot_timeout
 
@@ -195,6 +193,8 @@ class _Session:
             self._status = None
             self.started = self.started or time.monotonic()  # trying again would not help
             raise LabError(data.decode(errors='replace').rstrip())
+        elif kind == 'H':
+            self._hotplug.obey(data.decode())
         elif kind == 'L':
             print(f'lab: {data.decode(errors="replace").rstrip()}', file=sys.stderr)
         elif kind in 'FD':

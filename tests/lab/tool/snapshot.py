@@ -60,7 +60,7 @@ def _make(topology, base_image, path, boot_timeout_s):
             file.write(firmware.archive(topology) + base_image.read_bytes())
         arguments = machine.arguments(topology, initrd, _memory(folder, 'share=on'), None)
         payload = ['-fw_cfg', f'name={machine.PAYLOAD},file={initrd}']  # any file: it is not read
-        with Guest(arguments + payload, folder, topology.memory_mib, control=True) as guest:
+        with Guest(arguments + payload, folder, topology.memory_mib) as guest:
             _wait_until_ready(guest, time.monotonic() + boot_timeout_s)
             _save(guest, f'{folder}/state', time.monotonic() + boot_timeout_s)
         os.rename(folder, path)
@@ -117,7 +117,7 @@ def restore(folder, topology, payload, run_folder, fakes):
     arguments += ['-fw_cfg', f'name={machine.PAYLOAD},file={payload}', '-incoming', 'defer']
     state = os.open(f'{folder}/state', os.O_RDONLY)
     try:
-        guest = Guest(arguments, run_folder, topology.memory_mib, control=True,
+        guest = Guest(arguments, run_folder, topology.memory_mib,
                       descriptors=[state, *(fake.far_end for _, fake in fakes)])
         try:
             _continue(guest, state, fakes)

@@ -40,11 +40,6 @@ class Snapshot(unittest.TestCase):
                         'head -c 50000000 /dev/zero >/dev/shm/fill; echo clean', '--snapshot')
             self.assertEqual(run.stdout, 'clean\n', run.stderr)
 
-    def test_hotplug_cannot_have_one_and_says_so(self):
-        run = shell('true', '--topology', 'hotplug', '--snapshot')
-        self.assertEqual(run.returncode, 125)
-        self.assertIn('hotplug', run.stderr)
-
 
 class OwnCache(unittest.TestCase):
     """In a cache of its own, which a test may break."""

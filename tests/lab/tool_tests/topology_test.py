@@ -136,9 +136,28 @@ for preset in presets.PRESETS:
 
 
 class Hotplug(unittest.TestCase):
+    SCRIPT = r"""
+cd /sys/devices/system/node
+for i in 1 2; do
+  hotplug add 1 256
+  echo $(cat online has_memory) $(awk '/MemTotal/ {print $4}' node1/meminfo)
+  hotplug remove 1 256
+  cat online
+done
+"""
+
     def test_memory_comes_and_goes(self):
-        run = shell('online=/sys/devices/system/node/online; cat $online; hotplug add 1 256; '
-                    'cat $online; grep -c . /sys/devices/system/node/node1/meminfo >/dev/null && '
-                    "awk '/MemTotal/ {print $4}' /sys/devices/system/node/node1/meminfo; "
-                    'hotplug remove 1 256; cat $online', '--topology', 'hotplug')
-        self.assertEqual(run.stdout.split(), ['0,2', '0-2', str(256 << 10), '0,2'], run.stderr)
+        for options in ((), ('--snapshot',)):
+            run = shell(self.SCRIPT, '--topology', 'hotplug', *options)
+            self.assertEqual(run.stdout, '0-2 0-2 262144\n0,2\n' * 2, run.stderr)
+
+    def test_memory_may_come_before_the_command(self):
+        run = shell('cat /sys/devices/system/node/online', '--topology', 'hotplug', '--snapshot',
+                    '--before', 'hotplug add 1 128')
+        self.assertEqual(run.stdout, '0-2\n', run.stderr)
+
+    def test_what_cannot_be_is_said(self):
+        run = shell('echo unplug 1 128 >/.lab/host; echo plug 7 128 >/.lab/host; '
+                    'echo rubbish >/.lab/host; sleep 1', '--topology', 'hotplug', '--snapshot')
+        for said in ('node 1 has no 128 MiB', 'there is no node 7', "asks for 'rubbish'"):
+            self.assertIn(said, run.stderr)
