@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <string_view>
 
@@ -155,7 +156,7 @@ class card {
     const std::string_view faded = node_.allowed_memory ? "" : " opacity=\"0.4\"";
     const int top = y_ - line_height + 7;
     out_ += box(left(), top, width, 9, "track", 2, faded);
-    out_ += box(left(), top, static_cast<int>(share * width + 0.5), 9, "used", 2, faded);
+    out_ += box(left(), top, static_cast<int>(std::lround(share * width)), 9, "used", 2, faded);
     y_ += 14;
   }
 

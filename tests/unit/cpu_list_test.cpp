@@ -172,7 +172,7 @@ TEST(CpuList, WrittenAndReadBackIsTheSame) {
       char text[20];
       std::snprintf(text, sizeof text, "%08x,%08x", static_cast<unsigned>(word >> 32U),
                     static_cast<unsigned>(word & 0xffffffffU));
-      mask = mask.empty() ? text : text + ("," + mask);
+      mask.insert(0, mask.empty() ? text : std::string(text) + ",");
     }
     ASSERT_EQ(cpu_set::parse_mask(mask), set) << mask;
   }

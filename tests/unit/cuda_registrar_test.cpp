@@ -74,7 +74,6 @@ std::size_t registered_count() {
   return fake_cuda_registered_ranges(nullptr, 0);
 }
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class CudaRegistrar : public testing::TestWithParam<registrar_route> {
  protected:
   void SetUp() override {
@@ -379,7 +378,6 @@ TEST_P(CudaRegistrar, UnregisteringBeforeAnythingInitialisesNothing) {
 
 // ---- What only one route has.
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class CudaRegistrarRoute : public testing::Test {
  protected:
   void SetUp() override { fake_cuda_reset(); }

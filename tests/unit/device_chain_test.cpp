@@ -29,7 +29,6 @@ const std::string first_folder = "/sys/bus/pci/devices/0000:3b:00.0";
 const std::string first_uuid = "GPU-8f3c1111-0a0a-1b1b-2c2c-3d3d3d3d3d3d";
 
 /// CPUs 0-3 on node 0 and 4-7 on node 1; two GPUs of one model, whose nodes no file tells.
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class DeviceChain : public testing::Test {
  protected:
   DeviceChain() {

@@ -46,7 +46,6 @@ void allocate_without_cuda(pin_policy pin) {
   static_cast<void>(pool.allocate(what, error));
 }
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class DeviceCuda : public testing::Test {
  protected:
   void SetUp() override { fake_cuda_reset(); }

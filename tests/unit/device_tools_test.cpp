@@ -46,7 +46,6 @@ tests::text_files two_node_files() {
                            {folder + "local_cpulist", "0-39\n"}};
 }
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class DeviceTools : public testing::Test {
  protected:
   DeviceTools() {
@@ -91,7 +90,6 @@ struct answer_row {
   const char* reason;  // part of it, where there is no node
   milliseconds limit{20'000};
 };
-// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const answer_row& row, std::ostream* stream) {
   *stream << row.behaviour;
 }
@@ -116,7 +114,6 @@ const std::vector<answer_row> answers = {
     {"hold", node_id(1), ""},
 };
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class NvidiaSmiAnswers : public DeviceTools, public testing::WithParamInterface<answer_row> {};
 INSTANTIATE_TEST_SUITE_P(Table, NvidiaSmiAnswers, testing::ValuesIn(answers));
 

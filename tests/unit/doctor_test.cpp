@@ -53,7 +53,6 @@ class told_registrar final : public platform::registrar {
   static boost::system::error_code none() { return tests::no_library(); }
 };
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class Doctor : public testing::Test {
  protected:
   Doctor() : Doctor(machine_plan::two_nodes()) {}
@@ -262,7 +261,6 @@ TEST_F(Doctor, AffinityFile) {
   ::unsetenv(environment::nrl_affinity_file);
 }
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class DoctorInACpuset : public Doctor {
  protected:
   DoctorInACpuset() : Doctor(plan()) {}
@@ -281,7 +279,6 @@ TEST_F(DoctorInACpuset, WithoutTheGpusNode) {
   EXPECT_THAT(look("device").fix, HasSubstr("4-7"));
 }
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class DoctorWithoutNodes : public Doctor {
  protected:
   DoctorWithoutNodes() : Doctor(machine_plan::no_nodes()) {}

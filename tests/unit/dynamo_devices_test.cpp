@@ -21,7 +21,6 @@ namespace {
 
 using testing::ElementsAre;
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class DynamoDevices : public testing::Test {
  protected:
   void TearDown() override { ::unsetenv("CUDA_VISIBLE_DEVICES"); }

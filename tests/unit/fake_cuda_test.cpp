@@ -56,7 +56,6 @@ namespace {
 
 constexpr unsigned int portable_mapped = 3;
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class FakeCuda : public testing::Test {
  protected:
   void SetUp() override {

@@ -40,7 +40,6 @@ int call_runtime(const char* name, Arguments... arguments) {
   return reinterpret_cast<int (*)(Arguments...)>(::dlsym(library, name))(arguments...);
 }
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class InitializedDevices : public testing::Test {
  protected:
   void SetUp() override { fake_cuda_reset(); }

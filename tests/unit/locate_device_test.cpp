@@ -30,7 +30,6 @@ using testing::HasSubstr;
 const pci_address first{0, 0x3b, 0, 0};
 const pci_address second{8, 0x01, 0, 0};
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class NamedDevice : public testing::Test {
  protected:
   NamedDevice() {

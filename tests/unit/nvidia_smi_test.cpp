@@ -51,7 +51,6 @@ TEST(NvidiaSmiAnswer, IsNothingElse) {
   }
 }
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class NvidiaSmi : public testing::Test {
  protected:
   nvidia_smi_answer ask(const std::string& id = "0000:3b:00.0") {

@@ -33,7 +33,6 @@ constexpr const char* two_gpus =
     "00000000:3B:00.0=GPU-8f3c@1;cpus=16-31;name=NVIDIA H200"
     "|00000009:06:00.0=GPU-91aa@0;cpus=0-15;mig=MIG-1,MIG-2";
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class Nvml : public testing::Test {
  protected:
   Nvml() {

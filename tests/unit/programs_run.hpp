@@ -64,7 +64,6 @@ inline bool is_running(pid_t pid) {
 }
 
 // After each test: no child, no thread and no descriptor more than before.
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class ProgramsTest : public testing::TestWithParam<exit_watch> {
  protected:
   ProgramsTest() {

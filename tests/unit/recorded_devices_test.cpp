@@ -34,7 +34,6 @@ struct place {
   node_source source;
   node_id reported = node_id::unknown;
 };
-// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const place& one, std::ostream* stream) {
   *stream << one.machine << " " << one.address;
 }
@@ -68,7 +67,6 @@ const std::vector<place> places = {
     {"v2-cpuset-disjoint", "0000:3b:00.0", node_id(1), node_source::sysfs, node_id(0)},
 };
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class RecordedDevice : public testing::TestWithParam<place> {};
 INSTANTIATE_TEST_SUITE_P(Places, RecordedDevice, testing::ValuesIn(places));
 

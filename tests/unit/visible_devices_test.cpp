@@ -139,7 +139,6 @@ struct row {
   std::string nemo;    // "" is None
   const char* order = "";
 };
-// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const row& one, std::ostream* stream) {
   *stream << (one.text == nullptr ? "(unset)" : "'" + std::string(one.text) + "'") << " on set "
           << static_cast<int>(one.machine) << " with order '" << one.order << "'";
@@ -273,7 +272,6 @@ const std::vector<row> rows = {
     {mig_b.c_str(), gpus::no_ids, "?/" + mig_b, 0, mig_b, ""},
 };
 
-// NOLINTNEXTLINE(readability-identifier-naming): a suite is named as GoogleTest names them
 class VisibleDevices : public testing::TestWithParam<row> {};
 INSTANTIATE_TEST_SUITE_P(Table, VisibleDevices, testing::ValuesIn(rows));
 
