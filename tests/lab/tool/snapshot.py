@@ -20,7 +20,7 @@ from . import cache, fake_pci, firmware, installation, machine
 from .errors import LabError
 from .guest import GONE, Guest
 
-LIMIT_BYTES = 2 << 30  # of all templates; the longest unused go first
+LIMIT_BYTES = 3 << 30  # of all templates; the longest unused go first
 IGNORE_SHARED = [{'capability': 'x-ignore-shared', 'state': True}]  # memory files are not copied
 
 
