@@ -115,10 +115,12 @@ std::string notes_text(const std::vector<note>& notes, std::size_t buffers) {
     for (const std::size_t buffer : what.buffers) {
       who += (who.empty() ? "" : ",") + std::to_string(buffer);
     }
-    who = (what.buffers.size() == 1 ? "buffer " : "buffers ") + who;
+    who.insert(0, what.buffers.size() == 1 ? "buffer " : "buffers ");
     text += "  ";
     text += buffers > 1 && what.buffers.size() == buffers ? "all buffers" : who;
-    text += ": " + what.line + "\n";
+    text += ": ";
+    text += what.line;
+    text += "\n";
   }
   return text;
 }

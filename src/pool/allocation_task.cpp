@@ -143,6 +143,7 @@ bool allocation_task::run_piece(std::size_t piece) noexcept {
   return true;
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): see the declaration
 void allocation_task::finished() noexcept {
   const std::shared_ptr<allocation_task> alive = std::move(self_);
   failure why;
@@ -204,6 +205,7 @@ failure allocation_task::interruption() {
   return {};
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): see the declaration
 void allocation_task::complete_with(failure why) noexcept {
   allocation_.reset();  // undone before the handler hears of it
   complete(failed_buffer(std::move(why)));
@@ -211,6 +213,7 @@ void allocation_task::complete_with(failure why) noexcept {
 
 // The handler and everything it needs leave the task first: it may be destroyed while the handler
 // runs.
+// NOLINTNEXTLINE(bugprone-exception-escape): see the declaration
 void allocation_task::complete(buffer result) noexcept {
   const boost::system::error_code error = result.why().code;
   allocation_.reset();

@@ -32,7 +32,7 @@ class allocation_task final : public piecewise_work,
   void start();
 
   bool run_piece(std::size_t piece) noexcept override;
-  void finished() noexcept override;
+  void finished() noexcept override;  // NOLINT(bugprone-exception-escape): see complete()
 
  private:
   using clock = std::chrono::steady_clock;
@@ -47,8 +47,11 @@ class allocation_task final : public piecewise_work,
   void fail(failure why) noexcept;
   [[nodiscard]] failure interruption();
   void log_degradations(const buffer& result) const;
+  /// A handler's executor that throws instead of taking the completion leaves nobody to tell: the
+  /// process ends.
+  // NOLINTNEXTLINE(bugprone-exception-escape)
   void complete(buffer result) noexcept;
-  void complete_with(failure why) noexcept;
+  void complete_with(failure why) noexcept;  // NOLINT(bugprone-exception-escape): likewise
 
   // Constant once queued.
   pool_core& pool_;

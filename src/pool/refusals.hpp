@@ -17,9 +17,11 @@ namespace numapool::detail {
 
 class refusals {
  public:
-  /// Runs `tell` on another thread, never inside this call.
+  /// Runs `tell` on another thread, never inside this call. Without memory or a thread for that
+  /// nobody is left to tell: the process ends.
   template <typename Function>
-  static void post(const std::shared_ptr<refusals>& whose, Function tell) {
+  // NOLINTNEXTLINE(bugprone-exception-escape): as said
+  static void post(const std::shared_ptr<refusals>& whose, Function tell) noexcept {
     whose->under_way_.fetch_add(1, std::memory_order_relaxed);
     boost::asio::post(boost::asio::system_executor(), [whose, tell = std::move(tell)]() mutable {
       const scope here(*whose);
