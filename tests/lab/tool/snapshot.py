@@ -10,6 +10,7 @@ Copies share what was random in the template, address layout above all. A templa
 QEMU, kernel, image and command line: its name is made of all of them."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -47,25 +48,37 @@ def template(topology, base_image, boot_timeout_s):
 
 
 def _memory(folder, how):
-    return lambda domain, mib: (f'memory-backend-file,id=memory{domain},size={mib}M,'
-                                f'mem-path={folder}/memory{domain},{how}')
+    return lambda domain, mib: _memory_object(domain, mib, f'{folder}/memory{domain}', how)
+
+
+def _memory_object(domain, mib, path, how):
+    return f'memory-backend-file,id=memory{domain},size={mib}M,mem-path={path},{how}'
 
 
 def _make(topology, base_image, path, boot_timeout_s):
     shutil.rmtree(path, ignore_errors=True)
     folder = tempfile.mkdtemp(dir=path.parent, prefix=f'{path.name}.new-')
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         initrd = f'{folder}/initrd'
         with open(initrd, 'wb') as file:
             file.write(firmware.archive(topology) + base_image.read_bytes())
-        arguments = machine.arguments(topology, initrd, _memory(folder, 'share=on'), None)
+        # In memory as long as the guest writes to it: each page that is written to a mapped file
+        # waits for the file system, which may be busy for minutes.
+        memory = {domain: stack.enter_context(open(os.memfd_create(f'memory{domain}'), 'r+b'))
+                  for domain, node in enumerate(topology.nodes) if node.memory_mib}
+        arguments = machine.arguments(
+            topology, initrd, lambda domain, mib: _memory_object(
+                domain, mib, f'/proc/self/fd/{memory[domain].fileno()}', 'share=on'), None)
         payload = ['-fw_cfg', f'name={machine.PAYLOAD},file={initrd}']  # any file: it is not read
-        with Guest(arguments + payload, folder, topology.memory_mib) as guest:
-            _wait_until_ready(guest, time.monotonic() + boot_timeout_s)
-            _save(guest, f'{folder}/state', time.monotonic() + boot_timeout_s)
+        guest = stack.enter_context(
+            Guest(arguments + payload, folder, topology.memory_mib,
+                  descriptors=[file.fileno() for file in memory.values()]))
+        _wait_until_ready(guest, time.monotonic() + boot_timeout_s)
+        _save(guest, f'{folder}/state', time.monotonic() + boot_timeout_s)
+        for domain, file in memory.items():
+            _copy_without_zeros(file, f'{folder}/memory{domain}')
         os.rename(folder, path)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_until_ready(guest, deadline):
@@ -88,6 +101,33 @@ def _save(guest, path, deadline):
             raise LabError(f'the template could not be saved: {status}')
         time.sleep(0.01)
     os.rename(f'{path}.part', path)
+
+
+def _copy_without_zeros(source, path):
+    """Where the guest wrote nothing, or zeros, the copy is sparse."""
+    chunk_size = 1 << 14
+    zeros = bytes(chunk_size)
+    with open(path, 'wb') as copy:
+        copy.truncate(os.fstat(source.fileno()).st_size)
+        for start, end in _written(source.fileno()):
+            for place in range(start, end, chunk_size):
+                chunk = os.pread(source.fileno(), min(chunk_size, end - place), place)
+                if chunk != zeros:
+                    os.pwrite(copy.fileno(), chunk, place)
+
+
+def _written(descriptor):
+    """The parts of a sparse file that were written."""
+    end = 0
+    while True:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # none from there on
+                return
+            raise
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        yield start, end
 
 
 def _remove_unused(templates):

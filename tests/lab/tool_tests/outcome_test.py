@@ -64,7 +64,7 @@ class ExitStatus(unittest.TestCase):
         self.assertIn('no-such-command', run.stderr)
 
     def test_124_when_it_ran_too_long(self):
-        run = shell('echo before; sleep 1000', SNAPSHOT, '--timeout', '1')
+        run = shell('echo before; sleep 1000', SNAPSHOT, '--timeout', '5')
         self.assertEqual((run.returncode, run.stdout), (124, 'before\n'))
         self.assertIn('timed out', run.stderr)
 

@@ -13,10 +13,9 @@ from topology_test import REPORT
 
 STATE = REPORT + r'''
 cat /proc/cmdline
-grep -E 'allowed|Uid|Gid|Cap|Seccomp|NoNewPrivs|Sig' /proc/self/status
+grep -E 'allowed|Uid|Gid|Cap|Seccomp|NoNewPrivs|Sig[BIC]' /proc/self/status
 ulimit -a
 cat /sys/kernel/mm/transparent_hugepage/enabled /sys/fs/cgroup/cgroup.controllers
-cat /sys/devices/system/clocksource/clocksource0/current_clocksource
 cut -d ' ' -f 1-3 /proc/mounts
 cat /sys/devices/system/node/node*/hugepages/*/nr_hugepages
 cat /proc/sys/kernel/numa_balancing
