@@ -212,11 +212,10 @@ failure allocation::check_huge_page_pool() {
 failure allocation::map() {
   const bool may_be_huge = what_.pages == page_policy::automatic || what_.pages == page_policy::thp;
   if (may_be_huge) {
-    const std::size_t thp = thp_page_bytes(machine_.files);
+    const std::size_t thp = thp_page_bytes(machine_.files, &state_->pages.reason);
     huge_page_bytes_ = what_.size_bytes >= thp ? thp : 0;
-    if (huge_page_bytes_ == 0) {
-      state_->pages.reason =
-          thp == 0 ? "this kernel has no transparent huge pages" : "shorter than one huge page";
+    if (thp != 0 && huge_page_bytes_ == 0) {
+      state_->pages.reason = "shorter than one huge page";
     }
   }
   platform::map_options options;

@@ -5,12 +5,18 @@
 
 namespace numapool::memory {
 
-std::size_t thp_page_bytes(const platform::files& files) {
+std::size_t thp_page_bytes(const platform::files& files, std::string* why_none) {
+  constexpr const char* path = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
   std::string text;
-  if (files.read_text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text)) {
-    return 0;
+  const boost::system::error_code failed = files.read_text(path, text);
+  const std::size_t bytes = failed ? 0 : base::parse_unsigned(base::trimmed(text)).value_or(0);
+  if (bytes == 0 && why_none != nullptr) {
+    const bool is_missing = failed == boost::system::errc::no_such_file_or_directory;
+    *why_none = is_missing || !failed ? "this kernel has no transparent huge pages"
+                                      : "no transparent huge pages: " + std::string(path) +
+                                            " could not be read: " + failed.message();
   }
-  return base::parse_unsigned(base::trimmed(text)).value_or(0);
+  return bytes;
 }
 
 bool is_thp_never(const platform::files& files) {

@@ -136,6 +136,15 @@ TEST(Pages, SayWhyTheyAreNotHuge) {
   EXPECT_THAT(reason_on(machine, 4 * mib), HasSubstr("no transparent huge pages"));
 }
 
+// Seen with too few file descriptors: what could not be read was said not to be there.
+TEST(Pages, SayThatTheKernelsWordOnHugePagesCouldNotBeRead) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.faults().fail_all(seam_call::read_text, EMFILE);
+  const outcome done = allocate(machine, ask(node_0));
+  ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+  EXPECT_THAT(done.result.pages().reason, HasSubstr("hpage_pmd_size could not be read: "));
+}
+
 TEST(Pages, SayThatTheirKindIsNotKnownWhereTheKernelDoesNotTell) {
   fake_machine machine(machine_plan::two_nodes());
   machine.faults().fail_all(seam_call::scan_huge_bytes, ENOTTY);
