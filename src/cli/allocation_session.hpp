@@ -27,7 +27,7 @@ namespace numapool::cli {
 class allocation_session {
  public:
   allocation_session(worker_pool& pool, console& where);
-  ~allocation_session();
+  ~allocation_session();  // NOLINT(bugprone-exception-escape): see there
   allocation_session(const allocation_session&) = delete;
   allocation_session& operator=(const allocation_session&) = delete;
 

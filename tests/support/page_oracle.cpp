@@ -34,7 +34,7 @@ std::uintptr_t address_of(const void* data) {
 }
 
 void* page_at(const void* data, std::size_t index) {
-  return reinterpret_cast<void*>(address_of(data) + index * page_bytes());
+  return const_cast<char*>(static_cast<const char*>(data)) + index * page_bytes();
 }
 
 std::string error_text(int error_number) {

@@ -27,7 +27,6 @@
 namespace numapool::device {
 namespace {
 
-using platform::test::entries;
 using platform::test::has_children;
 using platform::test::threads_now;
 using std::chrono::milliseconds;
@@ -74,7 +73,7 @@ class DeviceTools : public testing::Test {
     options.allow_heuristic = false;
     options.nvidia_smi_timeout = limit;
     const auto begin = std::chrono::steady_clock::now();
-    const device_location found = locate_address(sources, gpu, options);
+    device_location found = locate_address(sources, gpu, options);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 10 * limit);
     return found;
   }
