@@ -20,7 +20,6 @@ namespace numapool::memory {
 namespace {
 
 using test::fake_machine;
-using test::kib;
 using test::machine_plan;
 using test::mib;
 using test::seam_call;
@@ -117,7 +116,7 @@ TEST(Placement, AsksNobodyWhenOff) {
 
 TEST(Placement, CountsAHugePageAsItsBasePages) {
   fake_machine machine(machine_plan::two_nodes());
-  resident_pages pages(machine, 4 * 512);
+  resident_pages pages(machine, std::size_t{4} * 512);
   pages.move(0, 512, node_1);
   const std::size_t before = machine.memory().queries();
   const placement found =
@@ -130,8 +129,8 @@ TEST(Placement, CountsAHugePageAsItsBasePages) {
 TEST(Placement, NamesPagesThatAreNotResidentUnknown) {
   fake_machine machine(machine_plan::two_nodes());
   platform::mapping mapped;
-  ASSERT_FALSE(machine.memory().map({16 * 4096, 4096, 0}, mapped));
-  ASSERT_FALSE(machine.memory().touch(mapped.data, 4 * 4096, 4096));
+  ASSERT_FALSE(machine.memory().map({std::size_t{16} * 4096, 4096, 0}, mapped));
+  ASSERT_FALSE(machine.memory().touch(mapped.data, std::size_t{4} * 4096, 4096));
   const placement found = measure_placement(
       machine.platform(), {mapped.data, mapped.size_bytes, 4096, node_0}, verify_policy::full);
   EXPECT_THAT(found.by_node, ElementsAre(On(node_0, 4), On(node_id::unknown, 12)));

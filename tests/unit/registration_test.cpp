@@ -156,6 +156,7 @@ class resident_range {
 
 std::vector<std::size_t> sizes_of(const std::vector<test::fake_registrar::range>& ranges) {
   std::vector<std::size_t> sizes;
+  sizes.reserve(ranges.size());
   for (const auto& range : ranges) {
     sizes.push_back(range.size_bytes);
   }
