@@ -148,7 +148,7 @@ def _add_run(parser):
     add('--mems', metavar='LIST', help="the nodes that the command's cgroup leaves to it")
     add('--memory-max', metavar='BYTES', help="the memory that the command's cgroup leaves to it")
     add('--timeout', type=float, default=120, metavar='S', help='for the command (default 120)')
-    add('--boot-timeout', type=float, default=120, metavar='S', help='until it starts')
+    add('--boot-timeout', type=float, default=240, metavar='S', help='until it starts')
     add('--snapshot', action='store_true',
         help='continue a guest that was booted earlier: 0.2 s instead of 3')
     add('--kernel-log', action='store_true', help="the guest's kernel log, to standard error")

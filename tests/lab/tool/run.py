@@ -31,7 +31,7 @@ class Options:
     mems: str | None = None
     memory_max: str | None = None
     timeout: float = 120
-    boot_timeout: float = 120
+    boot_timeout: float = 240
     kernel_log: bool = False
     snapshot: bool = False
     gtest: bool = False
