@@ -23,7 +23,7 @@ namespace {
 
 using namespace numapool;
 
-constexpr std::size_t mib = 1024 * 1024;
+constexpr std::size_t mib = std::size_t{1} << 20U;
 
 request ask(const worker_pool& pool) {
   request what;
@@ -68,7 +68,7 @@ bool drop_privileges() {
 }
 
 int run_with_small_limit() {
-  const rlimit limit{64 * 1024, 64 * 1024};
+  const rlimit limit{rlim_t{64} * 1024, rlim_t{64} * 1024};
   if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || !drop_privileges()) {
     print("skipped", "the lock limit or the user could not be changed");
     return 0;

@@ -77,6 +77,7 @@ TEST(ThisMachine, RecordsANarrowedMask) {
 TEST(ThisMachine, SystemIsOneForAllThreads) {
   std::vector<std::shared_ptr<const topology>> seen(4);
   std::vector<std::thread> askers;
+  askers.reserve(seen.size());
   for (auto& place : seen) {
     askers.emplace_back([&place] { place = topology::system(); });
   }

@@ -60,7 +60,7 @@ void run(Coroutine&& coroutine) {
   asio::io_context context;
   std::exception_ptr thrown;
   asio::co_spawn(context, std::forward<Coroutine>(coroutine),
-                 [&](std::exception_ptr why) { thrown = why; });
+                 [&](const std::exception_ptr& why) { thrown = why; });
   context.run();
   if (thrown) {
     std::rethrow_exception(thrown);

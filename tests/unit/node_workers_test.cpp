@@ -30,7 +30,6 @@ using test::fake_machine;
 using test::machine_plan;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 class asio_context : public boost::asio::execution_context {};
 

@@ -37,9 +37,7 @@ using test::machine_plan;
 using test::mib;
 using test::one_worker;
 using test::stats_of;
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr node_id node_0(0);
 constexpr node_id node_1(1);
