@@ -154,7 +154,7 @@ void check_huge_pages(examination& job) {
   const std::string mode = job.choice("/sys/kernel/mm/transparent_hugepage/enabled");
   const bool is_on = mode == "always" || mode == "madvise";
   job.add({"transparent_huge_pages", is_on ? check_status::ok : check_status::warn,
-           mode.empty() ? "not in this kernel" : mode,
+           mode.empty() ? "not shown here" : mode,
            is_on ? "large buffers get huge pages"
                  : "buffers are filled page by page, which takes several times as long",
            is_on ? "" : "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"});
@@ -165,7 +165,7 @@ void check_huge_pages(examination& job) {
 void check_numa_balancing(examination& job) {
   const std::string value = job.text("/proc/sys/kernel/numa_balancing");
   if (value.empty() || value == "0") {
-    job.add({"numa_balancing", check_status::ok, value.empty() ? "not in this kernel" : "off",
+    job.add({"numa_balancing", check_status::ok, value.empty() ? "not shown here" : "off",
              "the kernel leaves pages where they are", ""});
     return;
   }

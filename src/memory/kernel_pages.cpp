@@ -12,7 +12,7 @@ std::size_t thp_page_bytes(const platform::files& files, std::string* why_none) 
   const std::size_t bytes = failed ? 0 : base::parse_unsigned(base::trimmed(text)).value_or(0);
   if (bytes == 0 && why_none != nullptr) {
     const bool is_missing = failed == boost::system::errc::no_such_file_or_directory;
-    *why_none = is_missing || !failed ? "this kernel has no transparent huge pages"
+    *why_none = is_missing || !failed ? "the kernel shows no transparent huge pages here"
                                       : "no transparent huge pages: " + std::string(path) +
                                             " could not be read: " + failed.message();
   }
