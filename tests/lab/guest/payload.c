@@ -64,8 +64,9 @@ static int unpack_link(const char* path, unsigned size) {
 static int unpack_entry(char* path, unsigned mode, unsigned size) {
   make_parents(path);
   if (S_ISDIR(mode)) {
-    mkdir(path, 0755);
-    return chmod(path, mode & 07777);
+    // What the guest has already keeps its mode: /tmp is everybody's, also where the payload lies
+    // there.
+    return mkdir(path, 0755) == 0 ? chmod(path, mode & 07777) : errno == EEXIST ? 0 : -1;
   }
   if (S_ISLNK(mode)) {
     return unpack_link(path, size);

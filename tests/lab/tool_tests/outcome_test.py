@@ -134,6 +134,13 @@ class Files(unittest.TestCase):
                     '--include', 'run-me', cwd=self.path)
         self.assertEqual(run.stdout, 'hellohellotext\nit\n', run.stderr)
 
+    # Seen with a checkout below /tmp: its folders came with the modes of the payload's.
+    def test_the_folder_for_temporary_files_stays_everybodys(self):
+        (self.path / 'text').write_text('hello')
+        run = shell('cat text; touch /tmp/mine', SNAPSHOT, '--uid', '65534',
+                    '--include', f'{self.path}/text', cwd=self.path)
+        self.assertEqual((run.returncode, run.stdout), (0, 'hello'), run.stderr)
+
     def test_a_program_has_its_libraries(self):
         run = lab(SNAPSHOT, '--', '/usr/bin/getconf', 'PAGESIZE')
         self.assertEqual((run.returncode, run.stdout), (0, '4096\n'), run.stderr)
