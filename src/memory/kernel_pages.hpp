@@ -12,8 +12,8 @@
 
 namespace numapool::memory {
 
-/// Size of a transparent huge page: 2 MiB on x86-64, 512 MiB on arm64 with 64 KiB pages. 0: none, or
-/// the kernel's word for it could not be read; `why_none` then says which.
+/// Size of a transparent huge page: 2 MiB on x86-64, 512 MiB on arm64 with 64 KiB pages. 0: none,
+/// or the kernel's word for it could not be read; `why_none` then says which.
 [[nodiscard]] std::size_t thp_page_bytes(const platform::files& files,
                                          std::string* why_none = nullptr);
 /// Whether transparent huge pages are switched off for the whole machine.
