@@ -132,7 +132,9 @@ std::string to_text(table& what) {
       const samples& cell = what.cells[{column, way}];
       row.push_back(cell_text(cell));
       row.push_back(ratio_text(cell, what.cells[{column, std::string(original_name)}]));
-      errors += cell.error.empty() ? "" : way + ", " + column + ": " + cell.error + "\n";
+      if (!cell.error.empty()) {
+        errors.append(way).append(", ").append(column).append(": ").append(cell.error).append("\n");
+      }
     }
     text.add_row(std::move(row));
   }

@@ -93,6 +93,8 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 }  // namespace numapool::bench
 
+// What nobody foresaw may end it.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   return numapool::bench::run(argc, argv);
 }

@@ -107,7 +107,7 @@ std::string to_text(const ratio_result& result, const machine_facts& machine) {
     widest = std::max(widest, fact.first.size());
   }
   for (const auto& [name, value] : machine) {
-    text += name + std::string(widest + 2 - name.size(), ' ') + value + "\n";
+    text.append(name).append(widest + 2 - name.size(), ' ').append(value).append("\n");
   }
   text += "\n" + cli::format_bytes(result.options.size_bytes) +
           " made resident, from the request to the buffer in hand; " +

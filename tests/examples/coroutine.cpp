@@ -22,6 +22,7 @@ boost::asio::awaitable<void> fill_a_slab(numapool::worker_pool& pool, numapool::
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-exception-escape): an example
 int main() {
   numapool::worker_pool pool;
   boost::asio::io_context context;

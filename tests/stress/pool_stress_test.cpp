@@ -227,6 +227,7 @@ TEST(PoolStress, LosesAndDoublesNothingInAnyOrder) {
       std::latch start(thread_count);
       {
         std::vector<std::jthread> threads;
+        threads.reserve(users.size());
         for (auto& user : users) {
           threads.emplace_back([&] {
             start.arrive_and_wait();

@@ -29,7 +29,7 @@ namespace {
 using test::area_of;
 using testing::IsEmpty;
 
-constexpr std::size_t mib = 1024 * 1024;
+constexpr std::size_t mib = std::size_t{1} << 20U;
 
 node_id first_node() {
   return topology::system()->nodes().front().id;

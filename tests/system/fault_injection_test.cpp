@@ -31,7 +31,6 @@ namespace {
 
 using test::fault_injector;
 using test::mib;
-using test::seam_call;
 
 // This machine with the fake CUDA behind the real registrar. Never destroyed, as the real one: what
 // a test could not give back refers to it.
@@ -127,6 +126,7 @@ void take_back_what_was_kept(machine& here) {
   }
   for (const auto& area : test::read_smaps()) {
     if (area.flags.find(" dc ") != std::string::npos) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's text is all there is
       auto* const data = reinterpret_cast<std::byte*>(area.begin);
       const std::size_t size = area.end - area.begin;
       EXPECT_FALSE(here.faults.platform().memory.unmap({data, size, data, size}));

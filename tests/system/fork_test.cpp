@@ -19,7 +19,7 @@
 namespace numapool {
 namespace {
 
-constexpr std::size_t mib = 1024 * 1024;
+constexpr std::size_t mib = std::size_t{1} << 20U;
 
 request ask(const worker_pool& pool) {
   request what;

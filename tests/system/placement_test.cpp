@@ -25,7 +25,7 @@ namespace {
 using test::run_scenario;
 using testing::HasSubstr;
 
-constexpr std::size_t mib = 1024 * 1024;
+constexpr std::size_t mib = std::size_t{1} << 20U;
 constexpr std::size_t page = 4096;
 
 std::string numa_maps() {
