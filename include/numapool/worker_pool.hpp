@@ -69,6 +69,10 @@ struct pool_stats {
 /// their node that the process may use, and their current CUDA device is not kept.
 /// fork: a child has no workers; every call in it that would need one fails with
 /// errc::forked_child.
+/// Asynchronous calls that are refused at once complete later like any other, where the handler's
+/// executor or a worker can do it. Where there is neither (no thread could be started, after
+/// shutdown(), in a forked child), nobody would ever run the handler: the call itself throws the
+/// numapool::error, and the handler is destroyed unrun. A future brings no executor.
 class worker_pool {
  public:
   /// For this machine. Errors: errc::topology_unavailable. Starts no thread.
@@ -111,6 +115,7 @@ class worker_pool {
   /// future, a plain use_awaitable) throws a boost::system::system_error, which has the code alone;
   /// under with_details(token) (with_details.hpp) it is a numapool::error with all of why().
   /// Completes on the token's executor, by default on a worker of the node; never inside this call.
+  /// Throws what nobody could be told otherwise (see the class), and std::bad_alloc.
   /// A result that nobody takes frees itself.
   /// Cancellation: terminal and total, looked at between pieces of 32 MiB; errc::cancelled with
   /// everything undone.
@@ -124,7 +129,8 @@ class worker_pool {
 
   /// Runs `function` on a worker of `node` and delivers its result: void(std::exception_ptr, R), or
   /// void(std::exception_ptr) when it returns nothing. Its exception, or a numapool::error with the
-  /// codes of executor(), reaches the token. R must be default-constructible and movable.
+  /// codes of executor(), reaches the token, or is thrown (see the class). R must be
+  /// default-constructible and movable.
   /// `function` is moved to, invoked on and destroyed on the worker. Inside a co_await expression
   /// name the function first: GCC 12 destroys a capturing lambda written there twice.
   template <typename Function, typename CompletionToken>

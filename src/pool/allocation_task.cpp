@@ -4,7 +4,6 @@
 #include <utility>
 
 #include <boost/asio/dispatch.hpp>
-#include <boost/asio/system_executor.hpp>
 
 #include "memory/buffer_state.hpp"
 
@@ -20,10 +19,6 @@ failure shut_down_failure(const request& what) {
           "the pool shut down before the allocation began"};
 }
 
-buffer failed_buffer(failure why) {
-  return memory::buffer_state::to_buffer(std::make_unique<memory::buffer_state>(std::move(why)));
-}
-
 }  // namespace
 
 struct allocation_task::resolving {
@@ -34,7 +29,8 @@ struct allocation_task::resolving {
       task->complete_with(std::move(why));
       return;
     }
-    task->start_on(where);
+    task->take(where);
+    task->enqueue_beginning();
   }
   void abandon() { task->complete_with(shut_down_failure(task->what_)); }
 };
@@ -45,47 +41,47 @@ struct allocation_task::beginning {
   void abandon() { task->complete_with(shut_down_failure(task->what_)); }
 };
 
-allocation_task::allocation_task(pool_core& pool, const request& what, numapool::route route,
-                                 allocation_handler handler)
-    : pool_(pool), what_(what), route_(route), handler_(std::move(handler)) {}
+allocation_task::allocation_task(pool_core& pool, const request& what, numapool::route route)
+    : pool_(pool), what_(what), route_(route) {}
 
 // A device's node is asked for on a worker: the question may load and initialise CUDA, which takes
 // seconds.
-void allocation_task::start() {
-  const bool must_resolve =
+failure allocation_task::prepare() {
+  must_resolve_ =
       route_ == numapool::route::node_workers && what_.node.is_unknown() && what_.device;
-  failure why;
-  target where;
-  if (must_resolve) {
+  if (must_resolve_) {
     const auto nodes = pool_.nodes().nodes();
-    why = pool_.find_workers(nodes.empty() ? node_id::unknown : nodes.front().id, where.workers);
-  } else {
-    why = pool_.resolve(what_, route_, where);
+    return pool_.find_workers(nodes.empty() ? node_id::unknown : nodes.front().id, workers_);
   }
+  target where;
+  failure why = pool_.resolve(what_, route_, where);
   if (!why) {
-    workers_ = where.workers;
+    take(where);
   }
-  // Without workers there is no thread of ours to complete on.
-  const boost::asio::any_completion_executor fallback =
-      why ? boost::asio::any_completion_executor(boost::asio::system_executor())
-          : boost::asio::any_completion_executor(where.workers->executor());
-  const auto executor = boost::asio::get_associated_executor(handler_, fallback);
-  completes_on_workers_ = !why && executor == fallback;
-  work_.emplace(executor);
-  listen_for_cancellation();
-  if (why) {
-    complete_with(std::move(why));
-  } else if (must_resolve) {
-    enqueue_function(*workers_, resolving{shared_from_this()});
-  } else {
-    start_on(where);
-  }
+  return why;
 }
 
-void allocation_task::start_on(const target& where) {
+void allocation_task::take(const target& where) {
   what_ = where.what;
   node_source_ = where.source;
   workers_ = where.workers;
+}
+
+void allocation_task::start(allocation_handler handler) {
+  handler_.swap(handler);  // its move assignment recurses without end in Boost 1.81
+  const boost::asio::any_completion_executor fallback(workers_->executor());
+  const auto executor = boost::asio::get_associated_executor(handler_, fallback);
+  completes_on_workers_ = executor == fallback;
+  work_.emplace(executor);
+  listen_for_cancellation();
+  if (must_resolve_) {
+    enqueue_function(*workers_, resolving{shared_from_this()});
+  } else {
+    enqueue_beginning();
+  }
+}
+
+void allocation_task::enqueue_beginning() {
   counts_ = &pool_.counts_of(*workers_);
   counts_->waiting.fetch_add(1, std::memory_order_relaxed);
   enqueue_function(*workers_, beginning{shared_from_this()});
@@ -229,14 +225,7 @@ void allocation_task::complete(buffer result) noexcept {
     }
     std::move(handler)(error, std::move(result));
   };
-  if (workers_ == nullptr) {
-    // Still inside the initiating call, where the handler's executor might run it at once: by way
-    // of another thread.
-    refusals::post(pool_.refused(),
-                   [work = std::move(work), completion = std::move(completion)]() mutable {
-                     boost::asio::dispatch(work.get_executor(), std::move(completion));
-                   });
-  } else if (completes_on_workers_) {
+  if (completes_on_workers_) {
     completion();  // on a worker; or abandoned by shutdown(), and the workers that it would run on
                    // take no more
   } else {

@@ -20,16 +20,19 @@
 
 namespace numapool::detail {
 
-/// Life: begin() on a worker -> pieces on all of them -> finished() on one -> the handler on its
-/// executor. Owns itself (self_) from start() to the completion.
+/// Life: prepare() and start() on the caller's thread -> begin() on a worker -> pieces on all of
+/// them -> finished() on one -> the handler on its executor. Owns itself (self_) from start() to
+/// the completion.
 class allocation_task final : public piecewise_work,
                               public std::enable_shared_from_this<allocation_task> {
  public:
-  allocation_task(pool_core& pool, const request& what, numapool::route route,
-                  allocation_handler handler);
+  allocation_task(pool_core& pool, const request& what, numapool::route route);
 
-  /// Queues it. Completes the handler exactly once, never inside this call.
-  void start();
+  /// Asks what can be refused at once: the request itself, its workers. On a failure the task is
+  /// good for nothing more.
+  [[nodiscard]] failure prepare();
+  /// Queues it. Completes the handler exactly once, never inside this call. Requires: prepared.
+  void start(allocation_handler handler);
 
   bool run_piece(std::size_t piece) noexcept override;
   void finished() noexcept override;  // NOLINT(bugprone-exception-escape): see complete()
@@ -41,7 +44,8 @@ class allocation_task final : public piecewise_work,
   struct resolving;
   struct beginning;
 
-  void start_on(const target& where);
+  void take(const target& where);
+  void enqueue_beginning();
   void begin();
   void listen_for_cancellation();
   void fail(failure why) noexcept;
@@ -58,8 +62,9 @@ class allocation_task final : public piecewise_work,
   request what_;
   node_source node_source_ = node_source::unknown;
   numapool::route route_;
+  bool must_resolve_ = false;  // the request names a device: a worker is to find its node
   node_workers* workers_ = nullptr;
-  allocation_counts* counts_ = nullptr;
+  allocation_counts* counts_ = nullptr;  // null until the node is known
 
   allocation_handler handler_;
   std::optional<boost::asio::executor_work_guard<boost::asio::any_completion_executor>> work_;

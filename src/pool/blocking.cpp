@@ -4,14 +4,13 @@
 #include <memory>
 #include <utility>
 
-#include "memory/buffer_state.hpp"
+#include "pool/allocation_task.hpp"
 
 namespace numapool::detail {
 namespace {
 
 buffer refused(const request& what, errc code, const char* message) {
-  return memory::buffer_state::to_buffer(std::make_unique<memory::buffer_state>(
-      failure{code, operation::start_workers, what.node, what.size_bytes, {}, message}));
+  return failed_buffer({code, operation::start_workers, what.node, what.size_bytes, {}, message});
 }
 
 }  // namespace
@@ -27,12 +26,16 @@ buffer allocate_and_wait(pool_core& pool, const request& what, numapool::route r
         what, errc::called_from_worker,
         "allocate() was called on a worker, which could wait for itself: use async_allocate()");
   }
+  std::shared_ptr<allocation_task> task;
+  if (failure why = pool.prepare(what, route, task)) {
+    return failed_buffer(std::move(why));
+  }
   buffer result;
   wait_point done;
-  pool.start(what, route, allocation_handler([&](boost::system::error_code, buffer delivered) {
-               result = std::move(delivered);
-               done.signal();
-             }));
+  task->start(allocation_handler([&](boost::system::error_code, buffer delivered) {
+    result = std::move(delivered);
+    done.signal();
+  }));
   done.wait();
   return result;
 }

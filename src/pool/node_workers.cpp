@@ -195,7 +195,7 @@ void node_workers::recycle(job& unused) noexcept {
 void node_workers::enqueue(job& ready) noexcept {
   {
     base::lock_guard lock(mutex_);
-    if (!is_stopping_) {
+    if (!is_stopping_ || runs_here()) {
       queue_.push(ready);
       lock.unlock();
       work_to_do_
@@ -204,6 +204,11 @@ void node_workers::enqueue(job& ready) noexcept {
     }
   }
   ready.execute(ready, *this, job::action::drop);
+}
+
+bool node_workers::takes_more() const {
+  const base::lock_guard lock(mutex_);
+  return runs_here() || (!is_stopping_ && !threads_.empty());
 }
 
 void node_workers::share(piecewise_work& work, std::size_t pieces) {
@@ -308,12 +313,13 @@ bool node_workers::run_one() {
 
 void node_workers::run_job() {
   job& next = queue_.pop();
+  const auto what = is_stopping_ ? job::action::drop : job::action::run;
   ++busy_;
   mutex_.unlock();
-  next.execute(next, *this, job::action::run);
+  next.execute(next, *this, what);
   mutex_.lock();
   --busy_;
-  ++jobs_done_;
+  jobs_done_ += what == job::action::run ? 1 : 0;
 }
 
 void node_workers::run_piece(piecewise_work& work) {

@@ -71,7 +71,11 @@ class node_workers {
 
   [[nodiscard]] job& acquire();
   void recycle(job& unused) noexcept;
+  /// After stop() it is dropped: later, where the caller is one of these workers, which may be
+  /// inside the call that must not hear of it; else now.
   void enqueue(job& ready) noexcept;
+  /// Whether enqueue() leaves the job to one of the threads.
+  [[nodiscard]] bool takes_more() const;
   /// Shares `work` of `pieces` > 0 among the workers. Call it on a worker: works added by others
   /// could come after stop().
   void share(piecewise_work& work, std::size_t pieces);

@@ -62,6 +62,10 @@ pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology
   }
   unpinned_ = std::make_unique<group>(
       machine_, context_, options_for(node_id::unknown, {}, nodes_->allowed_cpus().size()));
+  for (const auto& entry : groups_) {
+    all_.push_back(entry.second.get());
+  }
+  all_.push_back(unpinned_.get());
 }
 
 pool_core::~pool_core() {
@@ -193,14 +197,51 @@ failure pool_core::resolve(const request& what, numapool::route route, target& f
   return why;
 }
 
-void pool_core::start(const request& what, numapool::route route, allocation_handler handler) {
-  std::make_shared<allocation_task>(*this, what, route, std::move(handler))->start();
+node_workers* pool_core::find_teller(node_workers* preferred) {
+  if (is_forked_child()) {
+    return nullptr;
+  }
+  if (preferred != nullptr && preferred->takes_more()) {
+    return preferred;
+  }
+  const auto first = [this](auto accepts) -> node_workers* {
+    const auto found =
+        std::find_if(all_.begin(), all_.end(), [&](group* one) { return accepts(one->workers); });
+    return found == all_.end() ? nullptr : &(*found)->workers;
+  };
+  // One that the caller is a worker of serves it even while the pool shuts down.
+  if (node_workers* const here = first([](node_workers& one) { return one.runs_here(); })) {
+    return here;
+  }
+  if (node_workers* const any = first([](node_workers& one) { return one.takes_more(); })) {
+    return any;
+  }
+  return first([](node_workers& one) { return !one.start(); });
+}
+
+node_workers* pool_core::own_workers(const node_executor& executor) noexcept {
+  for (group* const one : all_) {
+    if (executor == one->workers.executor() ||
+        executor == one->workers.executor().require(boost::asio::execution::blocking.possibly)) {
+      return &one->workers;
+    }
+  }
+  return nullptr;
+}
+
+failure pool_core::prepare(const request& what, numapool::route route,
+                           std::shared_ptr<allocation_task>& ready) {
+  auto task = std::make_shared<allocation_task>(*this, what, route);
+  failure why = task->prepare();
+  if (!why) {
+    ready = std::move(task);
+  }
+  return why;
 }
 
 bool pool_core::is_worker() const noexcept {
-  return unpinned_->workers.runs_here() || refused_->runs_here() ||
-         std::any_of(groups_.begin(), groups_.end(),
-                     [](const auto& entry) { return entry.second->workers.runs_here(); });
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const group* one) { return one->workers.runs_here(); });
 }
 
 allocation_counts& pool_core::counts_of(const node_workers& workers) noexcept {
@@ -224,10 +265,9 @@ pool_stats pool_core::stats() const {
     stats.allocations_failed = of.counts.failed.load(std::memory_order_relaxed);
     stats.allocations_waiting = of.counts.waiting.load(std::memory_order_relaxed);
   };
-  for (const auto& entry : groups_) {
-    add(*entry.second);
+  for (const group* const one : all_) {
+    add(*one);
   }
-  add(*unpinned_);
   const memory::buffer_totals totals = memory::current_totals();
   all.buffers_live = totals.buffers_live;
   all.bytes_mapped = totals.bytes_mapped;
@@ -250,11 +290,9 @@ void pool_core::drain() {
                  "drain() was called on a worker, which would wait for itself"});
   }
   for (int pass = 0; pass < 2; ++pass) {
-    for (const auto& entry : groups_) {
-      entry.second->workers.wait_idle();
+    for (group* const one : all_) {
+      one->workers.wait_idle();
     }
-    unpinned_->workers.wait_idle();
-    refused_->wait_none();
   }
 }
 
@@ -263,25 +301,39 @@ void pool_core::shutdown() noexcept {
     return;
   }
   NUMAPOOL_CHECK(!is_worker());
-  for (const auto& entry : groups_) {
-    entry.second->workers.stop();
+  for (group* const one : all_) {
+    one->workers.stop();
   }
-  unpinned_->workers.stop();
-  for (const auto& entry : groups_) {
-    entry.second->workers.join();
+  for (group* const one : all_) {
+    one->workers.join();
   }
-  unpinned_->workers.join();
-  refused_->wait_none();
 }
 
 // What the public templates call.
 
-void start_allocation(pool_core& pool, const request& what, allocation_handler handler) {
-  pool.start(what, numapool::route::node_workers, std::move(handler));
+failure prepare_allocation(pool_core& pool, const request& what,
+                           std::shared_ptr<allocation_task>& ready) {
+  return pool.prepare(what, numapool::route::node_workers, ready);
 }
 
-void post_refusal(pool_core& pool, boost::asio::any_completion_handler<void()> tell) {
-  refusals::post(pool.refused(), std::move(tell));
+void start_allocation(const std::shared_ptr<allocation_task>& ready, allocation_handler handler) {
+  ready->start(std::move(handler));
+}
+
+buffer failed_buffer(failure why) {
+  return memory::buffer_state::to_buffer(std::make_unique<memory::buffer_state>(std::move(why)));
+}
+
+node_workers* find_teller(pool_core& pool, node_workers* preferred) {
+  return pool.find_teller(preferred);
+}
+
+node_workers* own_workers(pool_core& pool, const node_executor& executor) noexcept {
+  return pool.own_workers(executor);
+}
+
+failure find_workers(pool_core& pool, node_id node, node_workers*& workers) {
+  return pool.find_workers(node, workers);
 }
 
 node_workers& workers_of(pool_core& pool, node_id node) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include <boost/asio/execution_context.hpp>
 
@@ -19,7 +20,6 @@
 #include "device/device_chain.hpp"
 #include "platform/platform.hpp"
 #include "pool/node_workers.hpp"
-#include "pool/refusals.hpp"
 
 namespace numapool::detail {
 
@@ -64,10 +64,14 @@ class pool_core {
   /// bind_policy::strict takes no guess.
   [[nodiscard]] failure node_of_device(const request& what, node_id& node, node_source& source);
 
-  void start(const request& what, numapool::route route, allocation_handler handler);
-  /// The calling thread is one of this pool's, or tells a refusal of it.
+  /// An allocation that may start; `ready` is set on success.
+  [[nodiscard]] failure prepare(const request& what, numapool::route route,
+                                std::shared_ptr<allocation_task>& ready);
+  /// See refusal.hpp.
+  [[nodiscard]] node_workers* find_teller(node_workers* preferred);
+  [[nodiscard]] node_workers* own_workers(const node_executor& executor) noexcept;
+  /// The calling thread is one of this pool's.
   [[nodiscard]] bool is_worker() const noexcept;
-  [[nodiscard]] const std::shared_ptr<refusals>& refused() const noexcept { return refused_; }
   [[nodiscard]] allocation_counts& counts_of(const node_workers& workers) noexcept;
 
   /// One line to the caller's log, if there is one.
@@ -106,7 +110,7 @@ class pool_core {
   context context_;
   std::map<node_id, std::unique_ptr<group>> groups_;
   std::unique_ptr<group> unpinned_;
-  const std::shared_ptr<refusals> refused_ = std::make_shared<refusals>();
+  std::vector<group*> all_;  // those, unpinned_ last
 };
 
 }  // namespace numapool::detail

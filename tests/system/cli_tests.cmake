@@ -9,4 +9,7 @@ if(TARGET numapool_cli)
                           NUMAPOOL_MACHINES=${PROJECT_SOURCE_DIR}/tests/machines)
     add_dependencies(cli_${topic}_test numapool_cli)
   endforeach()
+  numapool_add_test(NAME threads_denied_test LABEL system SOURCES threads_denied_test.cpp cli_child.cpp
+                    ENV NUMAPOOL_CLI=$<TARGET_FILE:numapool_cli>)
+  add_dependencies(threads_denied_test numapool_cli)
 endif()

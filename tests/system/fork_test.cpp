@@ -4,20 +4,22 @@
 // copies of handles and end, and the parent's memory is as it was; a pool of its own works.
 // Method: real forks; the child answers by its exit status.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <functional>
 
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
 #include <gtest/gtest.h>
 
 #include <numapool/worker_pool.hpp>
 
+#include "support/child_status.hpp"
 #include "support/smaps.hpp"
 
 namespace numapool {
 namespace {
+
+using test::status_of_child;
 
 constexpr std::size_t mib = std::size_t{1} << 20U;
 
@@ -27,17 +29,6 @@ request ask(const worker_pool& pool) {
   what.node = pool.topology().nearest_memory_node(pool.topology().nodes().front().id);
   what.pin = pin_policy::mlock;
   return what;
-}
-
-// The child's exit status, or -1 for one that a signal ended.
-int status_of_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::_exit(body());
-  }
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 buffer make_filled(worker_pool& pool) {
@@ -88,6 +79,44 @@ TEST(ForkedChild, IsToldThatThePoolIsItsParents) {
   });
   EXPECT_EQ(status, 0);
   EXPECT_EQ(pool.submit(node, [] { return 9; }), 9) << "the parent's pool goes on";
+}
+
+// Seen in a child whose parent had had a refusal: the thread that told it was the parent's, and the
+// child's future never came.
+TEST(ForkedChild, HearsOfARefusalThoughItsParentHadOne) {
+  worker_pool pool;
+  const node_id node = ask(pool).node;
+  const request nothing{.size_bytes = 0, .node = node};
+  EXPECT_THROW(pool.async_allocate(nothing, boost::asio::use_future).get(),
+               boost::system::system_error);
+  const int status = status_of_child([&] {
+    try {
+      static_cast<void>(pool.async_allocate(ask(pool), boost::asio::use_future).get());
+      return 1;
+    } catch (const numapool::error& thrown) {
+      if (thrown.code() != errc::forked_child) {
+        return 2;
+      }
+    }
+    try {
+      pool.submit(
+              node, [] { return 1; }, boost::asio::use_future)
+          .get();
+      return 3;
+    } catch (const numapool::error& thrown) {
+      if (thrown.code() != errc::forked_child) {
+        return 4;
+      }
+    }
+    boost::asio::io_context io;
+    boost::system::error_code told;
+    pool.async_allocate(ask(pool),
+                        boost::asio::bind_executor(io, [&](const boost::system::error_code& error,
+                                                           const buffer&) { told = error; }));
+    io.run();
+    return told == errc::forked_child ? 0 : 5;
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST(ForkedChild, ReleasesNothingWhenItDropsItsHandlesOrEnds) {

@@ -5,7 +5,7 @@ numapool_add_test(NAME memory_test LABEL unit LIBS numapool_fakes SOURCES
   registration_test.cpp)
 numapool_add_test(NAME node_workers_test LABEL unit LIBS numapool_fakes SOURCES node_workers_test.cpp)
 numapool_add_test(NAME worker_pool_test LABEL unit LIBS numapool_fakes SOURCES
-  pinned_storage_test.cpp worker_pool_end_test.cpp worker_pool_test.cpp)
+  pinned_storage_test.cpp refusal_test.cpp worker_pool_end_test.cpp worker_pool_test.cpp)
 # A program of its own: it counts what operator new is asked for.
 numapool_add_test(NAME executor_test LABEL unit LIBS numapool_fakes SOURCES executor_test.cpp)
 numapool_add_test(NAME async_test LABEL unit LIBS numapool_fakes SOURCES async_test.cpp interruption_test.cpp)

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -13,12 +14,11 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <boost/system/error_code.hpp>
 
 #include <numapool/buffer.hpp>
 #include <numapool/detail/node_executor.hpp>
+#include <numapool/detail/refusal.hpp>
 #include <numapool/error.hpp>
 #include <numapool/node.hpp>
 
@@ -27,22 +27,41 @@ namespace numapool::detail {
 using allocation_handler =
     boost::asio::any_completion_handler<void(boost::system::error_code, buffer)>;
 
-/// Starts the allocation; the handler is called exactly once, never inside this call.
-void start_allocation(pool_core& pool, const request& what, allocation_handler handler);
+class allocation_task;
 
-/// The workers that serve `node`, started. Throws numapool::error.
+/// Asks all that can be refused at once; `ready` is set on success.
+[[nodiscard]] failure prepare_allocation(pool_core& pool, const request& what,
+                                         std::shared_ptr<allocation_task>& ready);
+/// Starts it; the handler is called exactly once, never inside this call.
+void start_allocation(const std::shared_ptr<allocation_task>& ready, allocation_handler handler);
+/// What an allocation delivers with an error: holds no memory.
+[[nodiscard]] buffer failed_buffer(failure why);
+
+/// The workers that serve `node`, started; set on success.
+[[nodiscard]] failure find_workers(pool_core& pool, node_id node, node_workers*& workers);
+/// The same. Throws numapool::error.
 [[nodiscard]] node_workers& workers_of(pool_core& pool, node_id node);
-/// An executor for completions that have no workers to run on.
-[[nodiscard]] node_executor executor_of(node_workers& workers) noexcept;
 
-/// Runs `tell` on a thread of Asio's system executor, never inside this call; drain() and
-/// shutdown() wait for it.
-void post_refusal(pool_core& pool, boost::asio::any_completion_handler<void()> tell);
+/// A refused allocation on its way to its handler.
+template <typename Handler>
+struct refused_allocation {
+  Handler handler;
+  boost::system::error_code error;
+  buffer none;
+  void operator()() { std::move(handler)(error, std::move(none)); }
+};
 
 struct initiate_allocation {
   template <typename Handler>
   void operator()(Handler&& handler, pool_core* pool, const request& what) const {
-    start_allocation(*pool, what, allocation_handler(std::forward<Handler>(handler)));
+    std::shared_ptr<allocation_task> ready;
+    if (const failure why = prepare_allocation(*pool, what, ready)) {
+      refuse(*pool, why,
+             refused_allocation<std::decay_t<Handler>>{std::forward<Handler>(handler), why.code,
+                                                       failed_buffer(why)});
+    } else {
+      start_allocation(ready, allocation_handler(std::forward<Handler>(handler)));
+    }
   }
 };
 
@@ -106,6 +125,14 @@ struct outcome<void> {
 /// The error that a function dropped by a shutdown completes with.
 [[nodiscard]] std::exception_ptr shut_down_error() noexcept;
 
+/// The outcome on its way to its handler.
+template <typename Handler, typename Result>
+struct submit_completion {
+  Handler handler;
+  outcome<Result> done;
+  void operator()() { done.deliver(std::move(handler)); }
+};
+
 /// A submitted function on its way through the queue, with the handler that waits for its outcome.
 template <typename Function, typename Handler>
 class submit_job {
@@ -126,7 +153,7 @@ class submit_job {
           std::move(function_));  // destroyed here, on the worker, before the handler hears of it
       done.capture(run);
     }
-    completion complete{std::move(handler_), std::move(done)};
+    submit_completion<Handler, result> complete{std::move(handler_), std::move(done)};
     if constexpr (std::is_same_v<executor, node_executor>) {
       if (work_.get_executor().running_in_this_thread()) {
         complete();  // here and now: queued, a shutdown meanwhile would drop it
@@ -140,7 +167,7 @@ class submit_job {
   void abandon() {
     outcome<result> done;
     done.error = shut_down_error();
-    completion complete{std::move(handler_), std::move(done)};
+    submit_completion<Handler, result> complete{std::move(handler_), std::move(done)};
     if constexpr (std::is_same_v<executor, node_executor>) {
       complete();  // its executor is the one that is going away
     } else {
@@ -149,12 +176,6 @@ class submit_job {
   }
 
  private:
-  struct completion {
-    Handler handler;
-    outcome<result> done;
-    void operator()() { done.deliver(std::move(handler)); }
-  };
-
   Function function_;
   boost::asio::executor_work_guard<executor>
       work_;  // the caller's context must not run dry meanwhile
@@ -164,35 +185,20 @@ class submit_job {
 struct initiate_submit {
   template <typename Handler, typename Function>
   void operator()(Handler&& handler, pool_core* pool, node_id node, Function&& function) const {
-    using job_type = submit_job<std::decay_t<Function>, std::decay_t<Handler>>;
-    try {
-      node_workers& workers = workers_of(*pool, node);
-      enqueue_function(workers, job_type(std::forward<Function>(function),
-                                         std::forward<Handler>(handler), executor_of(workers)));
-    } catch (const error&) {
-      // Only workers_of() throws this, so the handler is still ours. It must not run inside this
-      // call.
-      fail_later(*pool, std::forward<Handler>(handler), std::current_exception(),
-                 std::type_identity<std::invoke_result_t<std::decay_t<Function>&>>());
-    }
-  }
-
- private:
-  template <typename Handler, typename Result>
-  static void fail_later(pool_core& pool, Handler&& handler, const std::exception_ptr& why,
-                         std::type_identity<Result>) {
-    using boost::asio::system_executor;
-    auto executor = boost::asio::get_associated_executor(handler, system_executor());
-    outcome<Result> done;
-    done.error = why;
-    auto tell = [handler = std::decay_t<Handler>(std::forward<Handler>(handler)),
-                 done = std::move(done)]() mutable {
-      done.deliver(std::move(handler));
-    };
-    if constexpr (std::is_same_v<decltype(executor), system_executor>) {
-      post_refusal(pool, std::move(tell));
+    using handler_type = std::decay_t<Handler>;
+    using function_type = std::decay_t<Function>;
+    using result = std::invoke_result_t<function_type&>;
+    node_workers* workers = nullptr;
+    if (const failure why = find_workers(*pool, node, workers)) {
+      outcome<result> refused;
+      refused.error = std::make_exception_ptr(error(why));
+      refuse(*pool, why,
+             submit_completion<handler_type, result>{std::forward<Handler>(handler),
+                                                     std::move(refused)});
     } else {
-      boost::asio::post(executor, std::move(tell));
+      enqueue_function(*workers, submit_job<function_type, handler_type>(
+                                     std::forward<Function>(function),
+                                     std::forward<Handler>(handler), executor_of(*workers)));
     }
   }
 };
