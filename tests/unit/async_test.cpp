@@ -329,8 +329,11 @@ TEST(Completion, RunsOnAStrandOverTheExecutor) {
                            ++completed;
                          }));
   }
+  pool->submit(
+      node_0, [] { return 1; },
+      asio::bind_executor(strand, [&](const std::exception_ptr&, int one) { completed += one; }));
   pool->drain();
-  EXPECT_EQ(completed, 20);
+  EXPECT_EQ(completed, 21);
 }
 
 // The handler would run inside the call if the call ran it itself: a dispatching executor lets it.

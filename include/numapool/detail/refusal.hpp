@@ -7,16 +7,17 @@
 #include <type_traits>
 #include <utility>
 
+#include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution/blocking.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/require.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_future.hpp>
 
 #include <numapool/detail/node_executor.hpp>
+#include <numapool/detail/outstanding_work.hpp>
 #include <numapool/error.hpp>
 
 namespace numapool::detail {
@@ -86,15 +87,15 @@ void post_or_hand_on(pool_core& pool, const failure& why, Completion complete) {
   }
   node_workers& workers = teller_or_throw(pool, nullptr, why);
   const Executor executor = asio::get_associated_executor(complete.handler, executor_of(workers));
-  if constexpr (std::is_constructible_v<Executor, node_executor>) {
+  if constexpr (std::is_same_v<Executor, asio::any_completion_executor>) {
     if (executor == Executor(executor_of(workers))) {  // a type-erased handler without one
       enqueue_function(workers, told_function{std::move(complete)});
       return;
     }
   }
-  auto hand_on = [work = asio::make_work_guard(executor),
+  auto hand_on = [work = outstanding_work<Executor>(executor),
                   complete = std::move(complete)]() mutable {
-    asio::dispatch(work.get_executor(), std::move(complete));
+    asio::dispatch(work.executor(), std::move(complete));
   };
   enqueue_function(workers, told_function{std::move(hand_on)});
 }

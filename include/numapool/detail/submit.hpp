@@ -13,11 +13,11 @@
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/dispatch.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/system/error_code.hpp>
 
 #include <numapool/buffer.hpp>
 #include <numapool/detail/node_executor.hpp>
+#include <numapool/detail/outstanding_work.hpp>
 #include <numapool/detail/refusal.hpp>
 #include <numapool/error.hpp>
 #include <numapool/node.hpp>
@@ -142,8 +142,7 @@ class submit_job {
  public:
   submit_job(Function function, Handler handler, const node_executor& fallback)
       : function_(std::move(function)),
-        work_(
-            boost::asio::make_work_guard(boost::asio::get_associated_executor(handler, fallback))),
+        work_(boost::asio::get_associated_executor(handler, fallback)),
         handler_(std::move(handler)) {}
 
   void operator()() {
@@ -155,12 +154,12 @@ class submit_job {
     }
     submit_completion<Handler, result> complete{std::move(handler_), std::move(done)};
     if constexpr (std::is_same_v<executor, node_executor>) {
-      if (work_.get_executor().running_in_this_thread()) {
+      if (work_.executor().running_in_this_thread()) {
         complete();  // here and now: queued, a shutdown meanwhile would drop it
         return;
       }
     }
-    boost::asio::dispatch(work_.get_executor(), std::move(complete));
+    boost::asio::dispatch(work_.executor(), std::move(complete));
   }
 
   // Instead of operator(), when the pool shuts down first.
@@ -171,14 +170,13 @@ class submit_job {
     if constexpr (std::is_same_v<executor, node_executor>) {
       complete();  // its executor is the one that is going away
     } else {
-      boost::asio::dispatch(work_.get_executor(), std::move(complete));
+      boost::asio::dispatch(work_.executor(), std::move(complete));
     }
   }
 
  private:
   Function function_;
-  boost::asio::executor_work_guard<executor>
-      work_;  // the caller's context must not run dry meanwhile
+  outstanding_work<executor> work_;
   Handler handler_;
 };
 
