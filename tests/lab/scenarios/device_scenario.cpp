@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,36 +23,6 @@
 
 namespace numapool::lab {
 namespace {
-
-struct guest_gpu {
-  std::string address;  // as sysfs names it
-  int node = -1;
-};
-
-// In PCI order, which is CUDA's where all are one model.
-std::vector<guest_gpu> read_gpus() {
-  std::vector<guest_gpu> gpus;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/bus/pci/devices")) {
-    const std::string folder = entry.path().string();
-    if (read_file(folder + "/vendor") == "0x10de" &&
-        read_file(folder + "/class").starts_with("0x0302")) {
-      gpus.push_back({entry.path().filename(), std::stoi(read_file(folder + "/numa_node"))});
-    }
-  }
-  std::sort(gpus.begin(), gpus.end(), [](const guest_gpu& left, const guest_gpu& right) {
-    return left.address < right.address;
-  });
-  EXPECT_GE(gpus.size(), 2U) << "this guest has no GPUs to tell apart";
-  return gpus;
-}
-
-// What makes the order a test: that "GPU k is on node k" would be wrong.
-void expect_order_to_tell(const std::vector<guest_gpu>& gpus) {
-  const bool is_plain = std::is_sorted(
-      gpus.begin(), gpus.end(),
-      [](const guest_gpu& left, const guest_gpu& right) { return left.node < right.node; });
-  EXPECT_FALSE(is_plain) << "GPUs in the order of their nodes prove nothing";
-}
 
 void expect_buffers_on_their_nodes(const std::vector<guest_gpu>& by_ordinal, node_source source,
                                    pin_policy pin) {

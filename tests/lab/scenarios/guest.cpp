@@ -48,6 +48,29 @@ std::string status_value(const std::string& path, const std::string& key) {
 
 }  // namespace
 
+std::vector<guest_gpu> read_gpus() {
+  std::vector<guest_gpu> gpus;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/bus/pci/devices")) {
+    const std::string folder = entry.path().string();
+    if (read_file(folder + "/vendor") == "0x10de" &&
+        read_file(folder + "/class").starts_with("0x0302")) {
+      gpus.push_back({entry.path().filename(), std::stoi(read_file(folder + "/numa_node"))});
+    }
+  }
+  std::sort(gpus.begin(), gpus.end(), [](const guest_gpu& left, const guest_gpu& right) {
+    return left.address < right.address;
+  });
+  EXPECT_GE(gpus.size(), 2U) << "this guest has no GPUs to tell apart";
+  return gpus;
+}
+
+void expect_order_to_tell(const std::vector<guest_gpu>& gpus) {
+  const bool is_plain = std::is_sorted(
+      gpus.begin(), gpus.end(),
+      [](const guest_gpu& left, const guest_gpu& right) { return left.node < right.node; });
+  EXPECT_FALSE(is_plain) << "GPUs in the order of their nodes prove nothing";
+}
+
 std::string read_file(const std::string& path) {
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -40,6 +40,18 @@ struct guest {
   [[nodiscard]] int nearest(int from, const std::set<int>& among) const;
 };
 
+/// A PCI function with NVIDIA's vendor and class.
+struct guest_gpu {
+  std::string address;  ///< as sysfs names it
+  int node = -1;
+};
+
+/// In PCI order, which is CUDA's where all are one model. A scenario fails in a guest with fewer
+/// than two.
+[[nodiscard]] std::vector<guest_gpu> read_gpus();
+/// What makes the order a test: that "GPU k is on node k" would be wrong.
+void expect_order_to_tell(const std::vector<guest_gpu>& gpus);
+
 /// The kernel's list format, "0-3,8"; a scenario fails on anything else.
 [[nodiscard]] std::set<int> read_list(const std::string& text);
 /// The whole file without its final newline; "" when it is not there.
