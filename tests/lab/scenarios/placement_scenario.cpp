@@ -12,10 +12,14 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <set>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include <numapool/topology.hpp>
+#include <numapool/worker_pool.hpp>
 
 #include "lab/scenarios/every_node.hpp"
 
@@ -73,6 +77,30 @@ TEST(Placement, IsRightAfterACpuWentOfflineUnderItsWorker) {
   worker_pool fresh;
   expect_all_on(fresh.allocate(ask(node, 8 * mib)), node);
   write_file(online, "1");
+}
+
+// ---- a node that comes
+
+bool knows_memory_of(const topology& machine, int node) {
+  const node_info* const found = machine.find(node_id(static_cast<unsigned>(node)));
+  return found != nullptr && found->memory_bytes != 0;
+}
+
+// Memory is plugged into a node that had none and was not even online. A process keeps the topology
+// that it saw first; what it reads anew has the node, and a pool that begins then serves it.
+TEST(Hotplug, ANodeThatComesIsReadAnewAndServed) {
+  constexpr int node = 1;
+  ASSERT_FALSE(knows_memory_of(topology::read(), node));
+  ASSERT_EQ(std::system("hotplug add 1 256"), 0);
+  EXPECT_TRUE(knows_memory_of(topology::read(), node));
+  const guest here = guest::read();
+  EXPECT_TRUE(here.memory_nodes().contains(node));
+  {
+    worker_pool pool;
+    serve_every_node(pool, here);
+  }
+  ASSERT_EQ(std::system("hotplug remove 1 256"), 0);
+  EXPECT_FALSE(knows_memory_of(topology::read(), node));
 }
 
 // ---- a node that is nearly full
