@@ -104,7 +104,8 @@ struct device_options {
                                             const topology_options& root);
 /// The device that a person names: an ordinal, a "GPU-" or "MIG-" id or unique prefix of one, a PCI
 /// address, or "local-rank" (see local_rank()). An id or address need not be visible here.
-/// Errors: errc::unknown_device, naming the text and, where a prefix is ambiguous, the candidates.
+/// Errors: errc::unknown_device, naming the text and, where a prefix is ambiguous, the candidates;
+/// also for an address whose PCI class says that it is no GPU or accelerator.
 [[nodiscard]] device_location locate_device(std::string_view text,
                                             const device_options& options = {});
 /// So that a literal is a text, and no failed conversion.

@@ -42,7 +42,14 @@ int allocate(allocate_options asked, bool as_json, console& where) {
   const std::vector<request> requests = requests_of(asked, {nodes.begin(), nodes.end()});
   allocation_session session(pool, where);
   session.allocate(requests);
-  print(session.buffers(), as_json, where);
+  try {
+    print(session.buffers(), as_json, where);
+  } catch (const output_error&) {
+    if (session.signal() != 0) {
+      throw interrupted(session.signal());
+    }
+    throw;
+  }
   const int signal = session.hold(asked.hold);
   return signal == 0 ? exit_done : signal_base + signal;
 }

@@ -24,27 +24,26 @@ allocation_session::allocation_session(worker_pool& pool, console& where)
     : pool_(pool),
       where_(where),
       work_(io_.get_executor()),
-      signals_(io_, SIGINT, SIGTERM),
+      signal_watch_(io_, signals_.descriptor()),
       timer_(io_) {
-  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
-    if (error) {
-      return;
-    }
-    signal_ = signal;
-    boost::system::error_code ignored;
-    signals_.clear(ignored);  // a second signal ends the process at once, should releasing hang
-    cancel_all();
-  });
+  signal_watch_.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this](const boost::system::error_code& error) {
+                             if (!error) {
+                               cancel_all();
+                             }
+                           });
+  where_.set_gates([this](int descriptor) { return signals_.wait_until_writable(descriptor); });
 }
 
 // A handler of ours that throws here is a bug, and ends the process.
 // NOLINTNEXTLINE(bugprone-exception-escape)
 allocation_session::~allocation_session() {
+  where_.set_gates({});
   // A thread that brought a completion here may not have let go of the context yet: run until
   // nothing holds it. The last hold of our own goes while it runs, so that whoever is last stops
   // it, and none of them after it is gone.
   timer_.cancel();
-  signals_.cancel();
+  static_cast<void>(signal_watch_.release());  // signals_ closes it
   asio::post(io_, [this] { work_.reset(); });
   io_.run();
 }
@@ -71,12 +70,12 @@ void allocation_session::allocate(const std::vector<request>& requests) {
   }
   timer_.cancel();
   clear_progress();
-  if (signal_ == 0 && !first_failure_) {
+  if (signal() == 0 && !first_failure_) {
     return;
   }
   buffers_.clear();
-  if (signal_ != 0) {
-    throw interrupted(signal_);
+  if (signal() != 0) {
+    throw interrupted(signal());
   }
   throw error(std::exchange(first_failure_, {}));
 }
@@ -88,7 +87,7 @@ void allocation_session::finish(std::size_t index, const boost::system::error_co
     buffers_[index] = std::move(made);
     return;
   }
-  const bool is_consequence = first_failure_ || signal_ != 0;
+  const bool is_consequence = first_failure_ || signal() != 0;
   if (is_consequence) {
     return;
   }
@@ -136,14 +135,14 @@ int allocation_session::hold(std::chrono::milliseconds time) {
   bool is_over = false;
   timer_.expires_after(time);
   timer_.async_wait([&is_over](const boost::system::error_code&) { is_over = true; });
-  while (!is_over && signal_ == 0) {
+  while (!is_over && signal() == 0) {
     io_.run_one();
   }
   timer_.cancel();
   while (!is_over) {
     io_.run_one();  // the cancelled wait still refers to is_over
   }
-  return signal_;
+  return signal();
 }
 
 }  // namespace numapool::cli

@@ -4,7 +4,6 @@
 // Several buffers allocated at once and held, while SIGINT and SIGTERM mean "undo it all".
 
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <deque>
 #include <string>
@@ -13,17 +12,19 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <numapool/worker_pool.hpp>
 
 #include "cli/command.hpp"
+#include "cli/termination_signals.hpp"
 
 namespace numapool::cli {
 
 /// Threads: one thread uses it; completions are brought to that thread. The pool outlives it.
-/// Owns: the buffers, and from construction to destruction the process's SIGINT and SIGTERM.
+/// Owns: the buffers, and from construction to destruction the process's SIGINT and SIGTERM and the
+/// gates of the console's outputs.
 class allocation_session {
  public:
   allocation_session(worker_pool& pool, console& where);
@@ -39,6 +40,8 @@ class allocation_session {
 
   /// Waits that long or until a signal, which it returns; 0 when the time passed.
   [[nodiscard]] int hold(std::chrono::milliseconds time);
+  /// The signal that arrived, which also ends what waits to be written to the console; 0: none.
+  [[nodiscard]] int signal() const noexcept { return signals_.arrived(); }
 
  private:
   void finish(std::size_t index, const boost::system::error_code& error, buffer made);
@@ -50,7 +53,8 @@ class allocation_session {
   console& where_;
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  boost::asio::signal_set signals_;
+  termination_signals signals_;
+  boost::asio::posix::stream_descriptor signal_watch_;
   boost::asio::steady_timer timer_;
   std::chrono::steady_clock::time_point started_;
   std::deque<boost::asio::cancellation_signal> cancellations_;  // a signal does not move
@@ -58,7 +62,6 @@ class allocation_session {
   std::size_t pending_ = 0;
   bool progress_shown_ = false;
   failure first_failure_;
-  int signal_ = 0;
 };
 
 }  // namespace numapool::cli

@@ -18,6 +18,9 @@ struct console {
   std::ostream& out;
   std::ostream& err;
   bool err_is_terminal = false;  // progress is shown there
+
+  /// See descriptor_output::set_gate(); nothing where `out` and `err` are no files.
+  void set_gates(const std::function<bool(int descriptor)>& may_write);
 };
 
 /// The subcommand that the arguments chose, ready to run.

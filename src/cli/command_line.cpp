@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/descriptor_output.hpp"
 #include "cli/errors.hpp"
 #include "cli/near_match.hpp"
 
@@ -17,11 +18,19 @@ void write_json(std::ostream& out, const nlohmann::ordered_json& document) {
 }
 
 void flush_or_throw(std::ostream& out) {
-  errno = 0;
   out.flush();
   if (!out) {
-    const int error_number = errno != 0 ? errno : EIO;
-    throw output_error("the standard output", error_number);
+    const auto* const file = dynamic_cast<const descriptor_output*>(out.rdbuf());
+    const int error_number = file != nullptr ? file->error_number() : 0;
+    throw output_error("the standard output", error_number != 0 ? error_number : EIO);
+  }
+}
+
+void console::set_gates(const std::function<bool(int descriptor)>& may_write) {
+  for (std::ostream* const stream : {&out, &err}) {
+    if (auto* const file = dynamic_cast<descriptor_output*>(stream->rdbuf())) {
+      file->set_gate(may_write);
+    }
   }
 }
 
@@ -109,7 +118,10 @@ int parse_and_run(int argc, const char* const* argv, console& where, chosen_comm
   register_doctor(app, chosen);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& shown) {  // --help, --version
+  } catch (const CLI::Success& shown) {   // --help, --version
+    if (app.remaining_size(true) != 0) {  // of what is no command there is no help
+      throw usage_error(with_way_out(app, unexpected_word(app)));
+    }
     app.exit(shown, where.out, where.err);
     flush_or_throw(where.out);
     return exit_done;

@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/devices_facts.hpp"
 #include "cli/errors.hpp"
+#include "cli/recorded_machine.hpp"
 
 namespace numapool::cli {
 
@@ -17,7 +18,8 @@ struct devices_arguments {
 };
 
 int show_devices(const devices_arguments& asked, console& where) {
-  const devices_facts machine = read_devices({asked.sysroot});
+  const devices_facts machine =
+      read_recorded(asked.sysroot, [&asked] { return read_devices({asked.sysroot}); });
   if (asked.json) {
     write_json(where.out, devices_json(machine));
   } else {

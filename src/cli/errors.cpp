@@ -3,7 +3,10 @@
 
 #include <exception>
 #include <new>
+#include <system_error>
 #include <utility>
+
+#include <boost/system/system_error.hpp>
 
 namespace numapool::cli {
 
@@ -33,6 +36,15 @@ report simple_report(std::string code, std::string message) {
   return told;
 }
 
+// A file, a thread, a pipe: of this process alone, not of the memory that was asked for.
+report refused_by_system(const std::string& reason, int error_number) {
+  report told = simple_report("system_refused",
+                              "the system refused this process something that it needs: " + reason +
+                                  "; raise its limits (ulimit -a) and try again");
+  told.error_number = error_number;
+  return told;
+}
+
 report rethrow_and_report() {
   try {
     throw;
@@ -50,6 +62,10 @@ report rethrow_and_report() {
     report told = simple_report("usage", e.what());
     told.exit_status = exit_usage;
     return told;
+  } catch (const std::system_error& e) {
+    return refused_by_system(e.code().message(), e.code().value());
+  } catch (const boost::system::system_error& e) {
+    return refused_by_system(e.code().message(), errno_of(e.code()));
   } catch (const std::bad_alloc&) {
     return simple_report(std::string(name(errc::out_of_memory)),
                          "this process has no memory left for its own bookkeeping; "

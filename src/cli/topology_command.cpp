@@ -8,6 +8,7 @@
 
 #include "cli/command.hpp"
 #include "cli/errors.hpp"
+#include "cli/recorded_machine.hpp"
 #include "cli/topology_facts.hpp"
 
 namespace numapool::cli {
@@ -31,23 +32,10 @@ void write_file(const std::string& path, const std::string& text) {
   }
 }
 
-topology read_machine(const topology_options& options) {
-  try {
-    return topology::read(options);
-  } catch (const error& unreadable) {
-    if (options.root.empty()) {
-      throw;
-    }
-    // Paths in a recorded machine read as its own, so that the folder itself has to be named here.
-    failure why = unreadable.why();
-    why.message = "'" + options.root + "' is no recorded machine: " + why.message;
-    throw error(std::move(why));
-  }
-}
-
 int show_topology(const topology_arguments& asked, console& where) {
   const topology_options options{asked.sysroot};
-  const topology_facts machine = facts_of(read_machine(options));
+  const topology_facts machine =
+      read_recorded(asked.sysroot, [&options] { return facts_of(topology::read(options)); });
   if (!asked.save.empty()) {
     save_machine(asked.save, options);
   }

@@ -13,6 +13,7 @@
 #include "base/failures.hpp"
 #include "base/text.hpp"
 #include "device/device_chain.hpp"
+#include "device/pci_functions.hpp"
 
 namespace numapool {
 namespace device {
@@ -53,15 +54,29 @@ device_location locate_id(const device_sources& sources, std::string_view text,
   return locate_address(sources, known.gpus[matches.front().gpu].address, options);
 }
 
+/// What a buffer may be for: display controllers, as GPUs are, co-processors and accelerators (PCI
+/// Code and ID Assignment, base classes 03, 0b and 12); of any vendor.
+bool computes(std::string_view pci_class) {
+  return pci_class.starts_with("0x03") || pci_class.starts_with("0x0b") ||
+         pci_class.starts_with("0x12");
+}
+
 device_location locate_function(const device_sources& sources, std::string_view text,
                                 const pci_address& address, const device_options& options) {
   std::string ignored;
   const auto functions = functions_of(sources);
-  const bool is_in_sysfs = find_pci_folder(sources.files, address).has_value();
+  const std::optional<std::string> folder = find_pci_folder(sources.files, address);
+  const bool is_in_sysfs = folder.has_value();
   const auto known = is_in_sysfs ? nullptr : ask_nvml(sources, ignored);
   const bool is_in_nvml = known != nullptr && find_nvml_device(*known, address) != nullptr;
   if (functions->is_listed && !is_in_sysfs && !is_in_nvml) {
     raise_unknown(text, "is no PCI function of this machine");
+  }
+  const auto pci_class = is_in_sysfs ? read_attribute(sources.files, path_in(*folder, "class"))
+                                     : std::optional<std::string>();
+  if (pci_class && !computes(*pci_class)) {
+    raise_unknown(text, "is no GPU or accelerator: its PCI class is " + *pci_class +
+                            "; 'numapool devices' lists the GPUs");
   }
   return locate_address(sources, address, options);
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,13 +46,22 @@ std::string cli_path() {
   return path;
 }
 
-cli_child::cli_child(const std::vector<std::string>& arguments) {
-  const std::string path = cli_path();
-  std::vector<std::string> words{path};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+cli_child::cli_child(const std::vector<std::string>& arguments)
+    : cli_child(whole_command{[&arguments] {
+        std::vector<std::string> words{cli_path()};
+        words.insert(words.end(), arguments.begin(), arguments.end());
+        return words;
+      }()}) {}
+
+cli_child cli_child::in_shell(const std::string& script) {
+  return cli_child(whole_command{{"/bin/sh", "-c", script}});
+}
+
+cli_child::cli_child(whole_command command) {
+  const std::string& path = command.words.front();
   std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) {
+  argv.reserve(command.words.size() + 1);
+  for (std::string& word : command.words) {
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
@@ -112,6 +122,11 @@ void cli_child::signal(int number) const {
   kill(pid_, number);
 }
 
+std::size_t cli_child::unread_bytes() const {
+  int count = 0;
+  return ioctl(out_fd_, FIONREAD, &count) == 0 ? static_cast<std::size_t>(count) : 0;
+}
+
 int cli_child::wait() {
   while (read_some(-1)) {
   }
@@ -121,10 +136,23 @@ int cli_child::wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-cli_result run_cli(const std::vector<std::string>& arguments) {
-  cli_child child(arguments);
+namespace {
+
+cli_result result_of(cli_child& child) {
   const int status = child.wait();
   return {status, child.out, child.err};
+}
+
+}  // namespace
+
+cli_result run_cli(const std::vector<std::string>& arguments) {
+  cli_child child(arguments);
+  return result_of(child);
+}
+
+cli_result run_in_shell(const std::string& script) {
+  cli_child child = cli_child::in_shell(script);
+  return result_of(child);
 }
 
 }  // namespace numapool::tests

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ namespace numapool::tests {
 class cli_child {
  public:
   explicit cli_child(const std::vector<std::string>& arguments);
+  /// A shell that is to `exec` the program, "$NUMAPOOL_CLI", in surroundings of the test's choice.
+  [[nodiscard]] static cli_child in_shell(const std::string& script);
   cli_child(const cli_child&) = delete;
   cli_child& operator=(const cli_child&) = delete;
   ~cli_child();
@@ -26,6 +29,8 @@ class cli_child {
   /// Reads the standard output until it has a whole JSON document or ends, at most `seconds` long.
   [[nodiscard]] std::string read_document(int seconds);
   void signal(int number) const;
+  /// Bytes of standard output that nobody has read.
+  [[nodiscard]] std::size_t unread_bytes() const;
   /// Reads all there is and reaps. The exit status, or -signal if one ended it.
   int wait();
 
@@ -34,6 +39,10 @@ class cli_child {
   std::string err;
 
  private:
+  struct whole_command {
+    std::vector<std::string> words;
+  };
+  explicit cli_child(whole_command command);
   bool read_some(int milliseconds);
 
   pid_t pid_ = -1;
@@ -47,5 +56,6 @@ struct cli_result {
   std::string err;
 };
 [[nodiscard]] cli_result run_cli(const std::vector<std::string>& arguments);
+[[nodiscard]] cli_result run_in_shell(const std::string& script);
 
 }  // namespace numapool::tests

@@ -34,6 +34,7 @@ TEST(CliManners, BadUsageIsOneSentenceAndStatusTwo) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> table{
       {{}, "no command was named"},
       {{"frobnicate"}, "no command 'frobnicate'; "},
+      {{"bind", "--help"}, "no command 'bind'; "},  // was the general help, and status 0
       {{"topolgy", "--json"}, "no command 'topolgy' (did you mean 'topology'?)"},
       {{"topology", "--frobnicate"}, "no option '--frobnicate'; "},
       {{"allocate", "--nod", "0", "--size", "1"}, "no option '--nod' (did you mean '--node'?)"},
@@ -92,7 +93,9 @@ TEST(CliManners, WhatCannotBeDoneIsStatusOneInBothForms) {
 }
 
 TEST(CliManners, NamesTheFolderThatIsNoMachine) {
-  EXPECT_THAT(run_cli({"topology", "--sysroot", "/nonexistent"}).err, HasSubstr("'/nonexistent'"));
+  for (const char* command : {"topology", "devices"}) {
+    EXPECT_THAT(run_cli({command, "--sysroot", "/nonexistent"}).err, HasSubstr("'/nonexistent'"));
+  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The built program as a child process.
 if(TARGET numapool_cli)
-  foreach(topic manners machines held_buffers)
+  foreach(topic manners machines held_buffers surroundings)
     numapool_add_test(NAME cli_${topic}_test LABEL system
                       SOURCES ${CMAKE_CURRENT_LIST_DIR}/cli_${topic}_test.cpp
                               ${CMAKE_CURRENT_LIST_DIR}/cli_child.cpp

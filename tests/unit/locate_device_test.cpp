@@ -120,6 +120,24 @@ TEST_F(NamedDevice, ByPciAddressInEachSpelling) {
   EXPECT_THAT(refusal("0000:3c:00.0"), HasSubstr("no PCI function of this machine"));
 }
 
+// A host bridge was taken for the device, with its node.
+TEST_F(NamedDevice, ByPciAddressIsRefusedForWhatDoesNotCompute) {
+  const auto is_of_class = [this](const std::string& pci_class) {
+    files_.put("/sys/bus/pci/devices/0000:3b:00.0/class", pci_class + "\n");
+  };
+  for (const char* other : {"0x060000", "0x020000", "0x010802"}) {
+    is_of_class(other);
+    EXPECT_THAT(refusal("0000:3b:00.0"),
+                AllOf(HasSubstr("no GPU or accelerator"), HasSubstr(other)));
+  }
+  for (const char* computing : {"0x030000", "0x030200", "0x038000", "0x0b4000", "0x120000"}) {
+    is_of_class(computing);
+    EXPECT_EQ(locate("0000:3b:00.0").node, node_id(0)) << computing;
+  }
+  files_.remove("/sys/bus/pci/devices/0000:3b:00.0/class");
+  EXPECT_EQ(locate("0000:3b:00.0").node, node_id(0)) << "nothing says that it is none";
+}
+
 TEST_F(NamedDevice, ByLocalRank) {
   EXPECT_THAT(refusal("local-rank"), HasSubstr("LOCAL_RANK"));
   ::setenv("FLUX_TASK_LOCAL_ID", "0", 1);
