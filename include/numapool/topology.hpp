@@ -136,7 +136,9 @@ class topology {
 /// Copies the files that read() and the questions of device.hpp look at from the machine at
 /// `options.root` to `directory` (made if it is not there), so that reading it back gives the same
 /// topology and GPUs: what to attach to a report about a machine.
-/// Errors: errc::machine_not_recorded naming the file; what was written before stays.
+/// Errors: errc::machine_not_recorded naming the file; what was written before stays. A directory
+/// that is not empty is one: what is left of another machine would read as part of this one, and a
+/// link in it would be written through.
 void save_machine(const std::string& directory, const topology_options& options = {});
 
 /// The node of the CPU that the calling thread runs on at this moment; unknown where the kernel

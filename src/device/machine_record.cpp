@@ -104,6 +104,17 @@ void make_folder(const filesystem::path& folder) {
   }
 }
 
+void make_empty_folder(const filesystem::path& folder) {
+  make_folder(folder);
+  std::error_code failed;
+  if (!filesystem::is_empty(folder, failed) && !failed) {
+    failed = std::make_error_code(std::errc::directory_not_empty);
+  }
+  if (failed) {
+    raise_not_recorded(folder.string(), failed);
+  }
+}
+
 void write_text(const filesystem::path& path, const std::string& text) {
   make_folder(path.parent_path());
   errno = 0;
@@ -125,7 +136,7 @@ void save_machine(const std::string& directory, const topology_options& options)
   const topology nodes = topology_builder::read(ear, is_live ? &live->threads : nullptr);
   hear_devices(ear, nodes);
 
-  make_folder(directory);
+  make_empty_folder(directory);
   for (const std::string& folder : ear.folders()) {
     make_folder(directory + folder);
   }

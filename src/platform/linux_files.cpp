@@ -4,10 +4,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
+#include <deque>
 #include <string_view>
 #include <utility>
 
@@ -19,25 +23,130 @@ namespace {
 
 constexpr std::size_t largest_text_bytes = std::size_t{64} << 20U;
 
-class open_file {
+class descriptor {
  public:
-  explicit open_file(const std::string& path) noexcept {
-    do {
-      descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    } while (descriptor_ < 0 && errno == EINTR);
+  descriptor() noexcept = default;
+  explicit descriptor(int number) noexcept : number_(number) {}
+  descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  descriptor& operator=(descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
   }
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-  ~open_file() {
+  ~descriptor() {
     if (is_open()) {
-      ::close(descriptor_);
+      ::close(number_);
     }
   }
-  [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
+  [[nodiscard]] int number() const noexcept { return number_; }
+  [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
 
  private:
-  int descriptor_ = -1;
+  int number_ = -1;
+};
+
+descriptor open_at(int folder, const std::string& name, int flags) noexcept {
+  int opened = -1;
+  do {
+    opened = ::openat(folder, name.c_str(), flags | O_CLOEXEC);
+  } while (opened < 0 && errno == EINTR);
+  return descriptor(opened);
+}
+
+/// Finds a file of a recorded machine as that machine would have: its root is `root`, which neither
+/// ".." nor an absolute link leaves. A tree that somebody hands us may hold links to anywhere, and
+/// FIFOs.
+class rooted_search {
+ public:
+  explicit rooted_search(const std::string& root) {
+    folders_.push_back(open_at(AT_FDCWD, root, O_PATH | O_DIRECTORY));
+  }
+
+  /// Open for reading; not open, with errno, where it is not there or neither file nor folder.
+  descriptor find(const std::string& path) {
+    if (!folders_.front().is_open()) {
+      return {};
+    }
+    put_before_rest(path);
+    while (!rest_.empty()) {
+      const std::string name = std::move(rest_.front());
+      rest_.pop_front();
+      if (name == "..") {
+        leave_folder();
+      } else if (descriptor found; !step(name, found) || found.is_open()) {
+        return found;
+      }
+    }
+    return open_at(folders_.back().number(), ".", O_RDONLY | O_DIRECTORY);
+  }
+
+ private:
+  static constexpr int links_max = 40;  // as the kernel's own search, path_resolution(7)
+
+  /// False: an error. `found`, if it is open, is the end of the search.
+  bool step(const std::string& name, descriptor& found) {
+    const int here = folders_.back().number();
+    descriptor next = open_at(here, name, O_PATH | O_NOFOLLOW);
+    struct stat status {};
+    if (!next.is_open() || ::fstat(next.number(), &status) != 0) {
+      return false;
+    }
+    if (S_ISLNK(status.st_mode)) {
+      return follow(next.number());
+    }
+    if (S_ISDIR(status.st_mode)) {
+      folders_.push_back(std::move(next));
+      return true;
+    }
+    if (!rest_.empty() || !S_ISREG(status.st_mode)) {
+      errno = rest_.empty() ? EINVAL : ENOTDIR;
+      return false;
+    }
+    // Without O_NONBLOCK a FIFO that took its place meanwhile would hold us.
+    found = open_at(here, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    return found.is_open();
+  }
+
+  bool follow(int link) {
+    std::array<char, PATH_MAX> target{};
+    const ssize_t length = ::readlinkat(link, "", target.data(), target.size());
+    if (length < 0) {
+      return false;
+    }
+    if (++links_ > links_max) {
+      errno = ELOOP;
+      return false;
+    }
+    const std::string text(target.data(), static_cast<std::size_t>(length));
+    if (text.starts_with('/')) {
+      folders_.resize(1);
+    }
+    put_before_rest(text);
+    return true;
+  }
+
+  void leave_folder() {
+    if (folders_.size() > 1) {
+      folders_.pop_back();
+    }
+  }
+
+  void put_before_rest(const std::string& path) {
+    std::deque<std::string> names;
+    for (std::size_t begin = 0; begin < path.size();) {
+      const std::size_t end = std::min(path.find('/', begin), path.size());
+      const std::string name = path.substr(begin, end - begin);
+      if (!name.empty() && name != ".") {
+        names.push_back(name);
+      }
+      begin = end + 1;
+    }
+    rest_.insert(rest_.begin(), names.begin(), names.end());
+  }
+
+  std::vector<descriptor> folders_;  // from the root to where the search is
+  std::deque<std::string> rest_;
+  int links_ = 0;
 };
 
 /// Reads to the end: the kernel states no size for its files.
@@ -67,12 +176,12 @@ class linux_files final : public files {
   explicit linux_files(std::string root) : root_(std::move(root)) {}
 
   error_code read_text(const std::string& path, std::string& text) const override {
-    const open_file file(root_ + path);
+    const descriptor file = open(path);
     if (!file.is_open()) {
       return base::last_system_error();
     }
     std::string whole;
-    if (const error_code failed = read_all(file.descriptor(), whole)) {
+    if (const error_code failed = read_all(file.number(), whole)) {
       return failed;
     }
     text = std::move(whole);
@@ -81,10 +190,12 @@ class linux_files final : public files {
 
   error_code list_directory(const std::string& path,
                             std::vector<std::string>& names) const override {
-    DIR* const folder = ::opendir((root_ + path).c_str());
+    descriptor opened = open(path);
+    DIR* const folder = opened.is_open() ? ::fdopendir(opened.number()) : nullptr;
     if (folder == nullptr) {
       return base::last_system_error();
     }
+    static_cast<void>(opened.release());  // the stream's now
     std::vector<std::string> found;
     errno = 0;
     while (const dirent* entry = ::readdir(folder)) {
@@ -105,6 +216,10 @@ class linux_files final : public files {
   [[nodiscard]] bool is_this_machine() const noexcept override { return root_.empty(); }
 
  private:
+  [[nodiscard]] descriptor open(const std::string& path) const {
+    return root_.empty() ? open_at(AT_FDCWD, path, O_RDONLY) : rooted_search(root_).find(path);
+  }
+
   std::string root_;
 };
 

@@ -141,7 +141,8 @@ struct platform {
 
 /// The running machine; never destroyed.
 [[nodiscard]] platform& this_machine() noexcept;
-/// Files below `root`; empty: the running machine's.
+/// Files below `root`; empty: the running machine's. Below a root neither ".." nor an absolute link
+/// leads out of it, and what is neither file nor folder is EINVAL: a recording came from elsewhere.
 [[nodiscard]] std::unique_ptr<files> files_below(const std::string& root);
 
 }  // namespace numapool::platform

@@ -403,6 +403,23 @@ TEST(SaveMachine, NamesTheFileItCouldNotWrite) {
   }
 }
 
+// What an earlier recording had left was read as part of the later one; and through a link that
+// lay there, the file it named was overwritten.
+TEST(SaveMachine, RefusesAFolderThatIsNotEmpty) {
+  const tests::temporary_folder folder;
+  save_machine(folder.path(), {.root = machines + "/nps4"});
+  try {
+    save_machine(folder.path(), {.root = machines + "/one-node"});
+    FAIL();
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::machine_not_recorded);
+    EXPECT_EQ(refused.why().cause.value(), ENOTEMPTY);
+    EXPECT_NE(std::string(refused.what()).find(folder.path()), std::string::npos);
+  }
+  EXPECT_EQ(describe(topology::read({.root = folder.path()})),
+            describe(topology::read({.root = machines + "/nps4"})));
+}
+
 TEST(SaveMachine, SaysThatThereIsNoMachine) {
   const tests::temporary_folder folder;
   EXPECT_THROW(save_machine(folder.path(), {.root = machines + "/there-is-none"}), error);
