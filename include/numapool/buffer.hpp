@@ -133,7 +133,9 @@ struct page_outcome {
   std::size_t page_size_bytes = 0;  ///< of `kind`
   /// Bytes found in huge pages; empty when the kernel does not say.
   std::optional<std::size_t> huge_bytes;
-  std::string reason;  ///< why not the better kind, if so
+  std::string reason;  ///< why not the better kind, or not kept from children, if so
+  /// A forked child has no share in the memory, which would cost copies (MADV_DONTFORK).
+  bool is_kept_from_children = true;
 };
 
 /// One range that the driver knows. A copy that crosses two registrations can be refused by the

@@ -251,16 +251,29 @@ failure allocation::map() {
                 error);
   }
   state_->adopt(made);
-  if (const auto error =
-          machine_.memory.advise(made.data, made.size_bytes, platform::advice::dont_fork)) {
-    return fail(errc::map_failed, operation::map,
-                "the kernel refused to keep the memory from forked children: " + error.message(),
-                error);
-  }
+  keep_from_children();
   advise_page_kind();
   populate_by_call_ = is_hugetlb_ || what_.populate == populate_mode::fast;
   piece_bytes_ = round_up(piece_bytes_min, std::max(huge_page_bytes_, base_page_bytes_));
   return {};
+}
+
+// A sandbox that denies madvise() is no reason to do without memory; but the handle says what that
+// means for a fork.
+void allocation::keep_from_children() {
+  const auto error =
+      machine_.memory.advise(state_->mapped.data, mapped_bytes(), platform::advice::dont_fork);
+  if (error) {
+    state_->pages.is_kept_from_children = false;
+    add_page_reason(
+        "a forked child will share the memory, since the kernel refused to keep it "
+        "from children: " +
+        error.message());
+  }
+}
+
+void allocation::add_page_reason(const std::string& reason) {
+  add_sentence(state_->pages.reason, reason);
 }
 
 // Not getting the page kind is no failure: note_page_kind() looks at what came of it.
@@ -272,7 +285,7 @@ void allocation::advise_page_kind() {
       huge_page_bytes_ != 0 ? platform::advice::huge_pages : platform::advice::no_huge_pages;
   const auto error = machine_.memory.advise(state_->mapped.data, mapped_bytes(), what);
   if (error && huge_page_bytes_ != 0) {
-    state_->pages.reason = "the kernel refused huge pages: " + error.message();
+    add_page_reason("the kernel refused huge pages: " + error.message());
     huge_page_bytes_ = 0;
   }
 }

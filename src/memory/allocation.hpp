@@ -58,7 +58,9 @@ class allocation {
   [[nodiscard]] failure admit();
   [[nodiscard]] failure check_huge_page_pool();
   [[nodiscard]] failure map();
+  void keep_from_children();
   void advise_page_kind();
+  void add_page_reason(const std::string& reason);
   [[nodiscard]] failure lock();
   [[nodiscard]] failure bind();
   [[nodiscard]] std::string where_touch_places() const;

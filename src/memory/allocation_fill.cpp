@@ -12,6 +12,16 @@
 #include "memory/registration.hpp"
 
 namespace numapool::memory {
+namespace {
+
+// MADV_POPULATE_WRITE came with Linux 5.14, and a sandbox may deny it.
+bool is_call_missing(const boost::system::error_code& error) {
+  namespace code = boost::system::errc;
+  return error == code::invalid_argument || error == code::function_not_supported ||
+         error == code::operation_not_permitted || error == code::permission_denied;
+}
+
+}  // namespace
 
 std::size_t allocation::piece_count() const noexcept {
   return (mapped_bytes() + piece_bytes_ - 1) / piece_bytes_;
@@ -53,8 +63,8 @@ failure allocation::populate_call(std::byte* data, std::size_t size_bytes) {
   if (!error) {
     return {};
   }
-  if (error == boost::system::errc::invalid_argument && !is_hugetlb_) {
-    return touch_piece(data, size_bytes);  // before Linux 5.14 there is no such call
+  if (is_call_missing(error) && !is_hugetlb_) {
+    return touch_piece(data, size_bytes);
   }
   // EFAULT is what an empty hugetlb pool gives here; a touch would have been SIGBUS.
   const bool is_pool_empty = is_hugetlb_ && (error.value() == EFAULT || error.value() == ENOMEM);
@@ -95,7 +105,7 @@ failure allocation::close_population() {
   }
   const auto missing =
       machine_.memory.advise(state_->mapped.data, mapped_bytes(), platform::advice::populate_write);
-  if (missing && missing != boost::system::errc::invalid_argument) {
+  if (missing && !is_call_missing(missing)) {
     return fail(errc::populate_failed, operation::populate,
                 "pages could not be made resident: " + missing.message(), missing);
   }
@@ -124,8 +134,8 @@ void allocation::note_page_kind() {
     pages.page_size_bytes =
         huge_page_bytes_ != 0 ? huge_page_bytes_ : thp_page_bytes(machine_.files);
   } else if (huge_page_bytes_ != 0) {
-    pages.reason = is_thp_never(machine_.files) ? "transparent huge pages are set to never"
-                                                : "the kernel had no huge page to give";
+    add_page_reason(is_thp_never(machine_.files) ? "transparent huge pages are set to never"
+                                                 : "the kernel had no huge page to give");
   }
 }
 

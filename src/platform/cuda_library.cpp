@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 #include <type_traits>
@@ -152,6 +153,14 @@ std::unique_ptr<runtime_library> find_any_runtime(const cuda_search& search, std
   return nullptr;
 }
 
+std::atomic<bool> exit_has_begun{false};
+
+// exit() goes backwards: what is registered after a library was loaded is run before that library's
+// destructors. Where it cannot be registered nothing is known, as before.
+void watch_for_exit() noexcept {
+  static_cast<void>(std::atexit([] { exit_has_begun = true; }));
+}
+
 }  // namespace
 
 cuda_search cuda_search::from_environment() {
@@ -197,6 +206,9 @@ const runtime_library* cuda_libraries::runtime(std::string& reason) {
     auto found = find_runtime(search_);
     runtime_ = std::move(found.library);
     reason = std::move(found.reason);
+    if (runtime_ != nullptr) {
+      watch_for_exit();
+    }
   }
   return runtime_.get();
 }
@@ -207,8 +219,15 @@ const driver_library* cuda_libraries::driver(std::string& reason) {
     auto found = find_driver(search_);
     driver_ = std::move(found.library);
     reason = std::move(found.reason);
+    if (driver_ != nullptr) {
+      watch_for_exit();
+    }
   }
   return driver_.get();
+}
+
+bool cuda_libraries::has_exit_begun() noexcept {
+  return exit_has_begun;
 }
 
 const driver_library* cuda_libraries::driver_in_process() {

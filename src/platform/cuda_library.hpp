@@ -71,6 +71,10 @@ class cuda_libraries {
   // Only if somebody has loaded it already; loads nothing.
   [[nodiscard]] const driver_library* driver_in_process();
 
+  /// exit() has run the destructors of what was loaded before: a runtime without a driver then dies
+  /// of the next question (seen with 13.0). Known from the first library on that was found.
+  [[nodiscard]] static bool has_exit_begun() noexcept;
+
   [[nodiscard]] const cuda_search& search() const noexcept { return search_; }
 
  private:

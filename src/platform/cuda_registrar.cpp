@@ -275,6 +275,13 @@ registrar_status cuda_registrar::probe() noexcept {
 
 registrar_status cuda_registrar::probe_libraries() {
   registrar_status status;
+  const bool is_chosen = runtime_.load(std::memory_order_relaxed) != nullptr ||
+                         driver_.load(std::memory_order_relaxed) != nullptr;
+  if (!is_chosen && cuda_libraries::has_exit_begun()) {
+    status.error = no_cuda();
+    status.reason = "the process is ending, and CUDA was not in use before";
+    return status;
+  }
   const bool driver_chosen = driver_.load(std::memory_order_relaxed) != nullptr;
   if (!driver_chosen) {
     const runtime_library* runtime = libraries_.runtime(status.reason);

@@ -12,3 +12,12 @@ target_compile_definitions(real_placement_test PRIVATE ALLOCATE_SCENARIO="$<TARG
 add_dependencies(real_placement_test allocate_scenario)
 numapool_add_test(NAME real_fault_injection_test LABEL system SOURCES fault_injection_test.cpp
                   LIBS numapool_fakes fake_cuda_files)
+
+# Programs whose exit status is the verdict: what they test runs after main().
+add_executable(exit_scenario exit_scenario.cpp)
+target_link_libraries(exit_scenario PRIVATE numapool::numapool numapool_warnings)
+set_target_properties(exit_scenario PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+foreach(before unused used)
+  add_test(NAME exit_${before}_test COMMAND exit_scenario ${before})
+  set_tests_properties(exit_${before}_test PROPERTIES LABELS system TIMEOUT 120)
+endforeach()

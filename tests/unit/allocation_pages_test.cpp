@@ -69,6 +69,7 @@ TEST(Pages, AreHugeWhereTheKernelGivesThem) {
   const outcome done = allocate(machine, ask(node_0, 64 * mib));
   ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
   EXPECT_EQ(done.result.pages().kind, page_kind::thp);
+  EXPECT_TRUE(done.result.pages().is_kept_from_children);
   EXPECT_EQ(done.result.pages().page_size_bytes, 2 * mib);
   EXPECT_EQ(done.result.pages().huge_bytes, 64 * mib);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(done.result.data()) % (2 * mib), 0U);
@@ -101,6 +102,39 @@ TEST(Pages, AreAllResidentOnOldKernelsWhateverThePagesAre) {
       EXPECT_EQ(machine.memory().resident_pages(done.result.data(), 5 * mib), 5U * 256);
     }
   }
+}
+
+// Refused before: a sandbox without madvise(2) had no memory at all.
+TEST(Pages, AreThereWhereEveryAdviceIsDeniedAndSaySo) {
+  for (const int denial : {EPERM, EACCES, ENOSYS}) {
+    for (const auto mode : {populate_mode::quiet, populate_mode::fast}) {
+      fake_machine machine(machine_plan::two_nodes());
+      machine.memory().set_abilities({test::thp_rule::never, true, true, UINT64_MAX});
+      for (const auto advice : {seam_call::advise_huge_pages, seam_call::advise_no_huge_pages,
+                                seam_call::advise_dont_fork, seam_call::populate_write}) {
+        machine.faults().fail_all(advice, denial);
+      }
+      request what = ask(node_0, 5 * mib);
+      what.populate = mode;
+      const outcome done = allocate(machine, what);
+      ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+      EXPECT_EQ(machine.memory().resident_pages(done.result.data(), 5 * mib), 5U * 256);
+      EXPECT_FALSE(done.result.pages().is_kept_from_children);
+      EXPECT_THAT(done.result.pages().reason, HasSubstr("forked child"));
+      EXPECT_THAT(done.result.pages().reason, HasSubstr("refused huge pages"));
+    }
+  }
+}
+
+// A pool that is empty would be SIGBUS: only the call can find out.
+TEST(Pages, OfAHugePagePoolAreRefusedWhereTheirPopulationIsDenied) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.faults().fail_all(seam_call::populate_write, EPERM);
+  request what = ask(node_0, 4 * mib);
+  what.pages = page_policy::huge_2mib;
+  const outcome done = allocate(machine, what);
+  EXPECT_FALSE(static_cast<bool>(done.result));
+  EXPECT_EQ(done.why.code, errc::populate_failed);
 }
 
 TEST(Pages, AreBaseWhenAskedForAndNotHugeByAccident) {

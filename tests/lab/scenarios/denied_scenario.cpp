@@ -32,6 +32,16 @@ TEST(DeniedPolicy, LeavesItToFirstTouchAndNumaMaps) {
               held.policy().error == boost::system::errc::function_not_supported);
 }
 
+// No huge pages are asked for and none come; what is filled is filled by touch.
+TEST(DeniedAdvice, LeavesBasePagesOnTheirNodes) {
+  const guest here = guest::read();
+  worker_pool pool;
+  serve_every_node(pool, here);
+  const buffer held = pool.allocate(ask(*here.usable_nodes().rbegin(), 8 * mib));
+  EXPECT_FALSE(held.pages().is_kept_from_children);
+  EXPECT_NE(held.pages().reason.find("refused"), std::string::npos) << held.pages().reason;
+}
+
 // With CAP_SYS_NICE: all but move_pages works.
 TEST(DeniedMovePages, LeavesItToGetMempolicy) {
   const guest here = guest::read();
