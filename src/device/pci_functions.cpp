@@ -8,7 +8,7 @@
 namespace numapool::device {
 namespace {
 
-const std::string functions_folder = "/sys/bus/pci/devices";
+constexpr const char* functions_folder = "/sys/bus/pci/devices";
 
 /// Controllers with a screen (VGA) and, as all data-centre GPUs are, without one (3D).
 bool is_gpu_class(std::string_view text) {
@@ -62,7 +62,7 @@ gpu_functions read_gpu_functions(const platform::files& files) {
 
 std::optional<std::string> find_pci_folder(const platform::files& files,
                                            const pci_address& address) {
-  const std::string usual = functions_folder + "/" + to_string(address);
+  const std::string usual = std::string(functions_folder) + "/" + to_string(address);
   std::string ignored;
   if (!files.read_text(usual + "/numa_node", ignored)) {
     return usual;

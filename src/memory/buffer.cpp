@@ -214,7 +214,7 @@ std::vector<std::span<std::byte>> buffer::split(std::size_t offset_bytes,
 }
 
 const failure& buffer::why() const noexcept {
-  static const failure none;
+  static const failure& none = *new failure;  // never destroyed: asked in static destructors too
   return state_ != nullptr ? state_->why : none;
 }
 

@@ -10,10 +10,10 @@
 namespace numapool {
 namespace {
 
-const std::string node_folder = "/sys/devices/system/node";
+constexpr const char* node_folder = "/sys/devices/system/node";
 
 std::string folder_of(node_id node) {
-  return node_folder + "/node" + std::to_string(node.value());
+  return std::string(node_folder) + "/node" + std::to_string(node.value());
 }
 
 cpu_set read_cpus(const kernel_files& reader, const std::string& folder,
@@ -136,9 +136,10 @@ listed_nodes read_nodes(const kernel_files& reader, const std::optional<cpu_set>
   for (std::uint32_t id : reader.numbers_in(node_folder, "node")) {
     listed.insert(node_id(id));
   }
-  const std::optional<node_set> online_nodes = reader.node_list(node_folder + "/online");
+  const std::optional<node_set> online_nodes =
+      reader.node_list(std::string(node_folder) + "/online");
   if (!listed.empty() && online_nodes && *online_nodes != listed) {
-    reader.warn(node_folder + "/online says " + base::quoted(online_nodes->to_list()) +
+    reader.warn(std::string(node_folder) + "/online says " + base::quoted(online_nodes->to_list()) +
                 ", but the nodes that are there are " + listed.to_list() + ".");
   }
   listed_nodes found;

@@ -8,13 +8,15 @@
 namespace numapool {
 namespace {
 
-const std::string cpu_folder = "/sys/devices/system/cpu";
+/// No string of the namespace: a destructor that runs after main() may ask for a topology too.
+constexpr const char* cpu_folder = "/sys/devices/system/cpu";
 
 /// A CPU without the file cannot be taken offline: it is online.
 cpu_set from_cpu_folders(const kernel_files& reader) {
   cpu_set online;
   for (std::uint32_t cpu : reader.numbers_in(cpu_folder, "cpu")) {
-    const auto text = reader.text(cpu_folder + "/cpu" + std::to_string(cpu) + "/online");
+    const auto text =
+        reader.text(std::string(cpu_folder) + "/cpu" + std::to_string(cpu) + "/online");
     if (!text || base::trimmed(*text) != "0") {
       online.insert(cpu_id(cpu));
     }
@@ -38,7 +40,7 @@ cpu_set from_statistics(const kernel_files& reader) {
 }  // namespace
 
 std::optional<cpu_set> read_online_cpus(const kernel_files& reader) {
-  std::optional<cpu_set> online = reader.cpu_list(cpu_folder + "/online");
+  std::optional<cpu_set> online = reader.cpu_list(std::string(cpu_folder) + "/online");
   if (online && !online->empty()) {
     return online;
   }
