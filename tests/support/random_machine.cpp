@@ -127,23 +127,6 @@ void add_gpus(dice& dice, random_machine& machine) {
 
 using writer = random_machine::writer;
 
-// The kernel's mask: words of 32 bits, the highest first.
-std::string mask_text(const cpu_set& cpus) {
-  std::ostringstream text;
-  const std::uint32_t words = cpus.empty() ? 1 : cpus.back().value() / 32 + 1;
-  for (std::uint32_t word = words; word-- > 0;) {
-    std::uint32_t bits = 0;
-    for (std::uint32_t bit = 0; bit < 32; ++bit) {
-      bits |= cpus.contains(cpu_id(word * 32 + bit)) ? 1U << bit : 0U;
-    }
-    text << std::hex;
-    text.width(8);
-    text.fill('0');
-    text << bits << (word == 0 ? "" : ",");
-  }
-  return text.str();
-}
-
 void write_node(const writer& put, const std::string& folder, std::uint32_t id,
                 const random_node& node) {
   const std::string prefix = "Node " + std::to_string(id) + " ";
@@ -151,7 +134,7 @@ void write_node(const writer& put, const std::string& folder, std::uint32_t id,
     put(folder + "/cpulist", node.listed_cpus.to_list());
   }
   if (node.has_cpumap) {
-    put(folder + "/cpumap", mask_text(node.listed_cpus));
+    put(folder + "/cpumap", random_machine::mask_text(node.listed_cpus));
   }
   put(folder + "/meminfo", prefix + "MemTotal:       " + std::to_string(node.memory_kib) + " kB\n" +
                                prefix + "MemFree:        " + std::to_string(node.free_kib) + " kB");
@@ -166,14 +149,6 @@ void write_node(const writer& put, const std::string& folder, std::uint32_t id,
     put(folder + "/hugepages/hugepages-2048kB/nr_hugepages", std::to_string(*node.huge_pages));
     put(folder + "/hugepages/hugepages-2048kB/free_hugepages", std::to_string(*node.huge_pages));
   }
-}
-
-void write_cpu(const writer& put, const std::string& folder, std::uint32_t cpu) {
-  const std::string own = mask_text(cpu_set{cpu_id(cpu)});
-  put(folder + "/topology/core_id", std::to_string(cpu));
-  put(folder + "/topology/physical_package_id", std::to_string(cpu));
-  put(folder + "/topology/thread_siblings", own);
-  put(folder + "/topology/core_siblings", own);
 }
 
 void write_gpu(const writer& put, const std::string& folder, const random_gpu& gpu) {
@@ -213,9 +188,12 @@ void random_machine::write(const writer& put) const {
   }
   put("/sys/devices/system/node/online", ids.to_list());
   put("/sys/devices/system/cpu/online", online_cpus.to_list());
-  for (const cpu_id cpu : online_cpus) {
-    write_cpu(put, "/sys/devices/system/cpu/cpu" + std::to_string(cpu.value()), cpu.value());
+  write_cpus(online_cpus, put);
+  std::uint64_t memory_kib = 0;
+  for (const auto& [id, node] : nodes) {
+    memory_kib += node.memory_kib;
   }
+  put("/proc/meminfo", "MemTotal:       " + std::to_string(memory_kib) + " kB");
   put("/proc/self/status", "Name:\trandom\nCpus_allowed_list:\t" + allowed_cpus.to_list() +
                                "\nMems_allowed_list:\t" + allowed_nodes.to_list());
   if (cpuset_cpus) {
@@ -226,6 +204,34 @@ void random_machine::write(const writer& put) const {
   }
   for (const random_gpu& gpu : gpus) {
     write_gpu(put, "/sys/bus/pci/devices/" + gpu.address, gpu);
+  }
+}
+
+std::string random_machine::mask_text(const cpu_set& cpus) {
+  std::ostringstream text;
+  const std::uint32_t words = cpus.empty() ? 1 : cpus.back().value() / 32 + 1;
+  for (std::uint32_t word = words; word-- > 0;) {
+    std::uint32_t bits = 0;
+    for (std::uint32_t bit = 0; bit < 32; ++bit) {
+      bits |= cpus.contains(cpu_id(word * 32 + bit)) ? 1U << bit : 0U;
+    }
+    text << std::hex;
+    text.width(8);
+    text.fill('0');
+    text << bits << (word == 0 ? "" : ",");
+  }
+  return text.str();
+}
+
+void random_machine::write_cpus(const cpu_set& cpus, const writer& put) {
+  for (const cpu_id cpu : cpus) {
+    const std::string id = std::to_string(cpu.value());
+    const std::string folder = "/sys/devices/system/cpu/cpu" + id + "/topology";
+    const std::string own = mask_text(cpu_set{cpu});
+    put(folder + "/core_id", id);
+    put(folder + "/physical_package_id", id);
+    put(folder + "/thread_siblings", own);
+    put(folder + "/core_siblings", own);
   }
 }
 

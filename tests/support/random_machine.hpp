@@ -46,6 +46,10 @@ struct random_machine {
   /// Its files, each with a path from "/sys" or "/proc" on.
   using writer = std::function<void(const std::string& path, const std::string& text)>;
   void write(const writer& put) const;
+  /// The files of the CPUs, which few readers want.
+  static void write_cpus(const cpu_set& cpus, const writer& put);
+  /// The kernel's mask: words of 32 bits, the highest first.
+  [[nodiscard]] static std::string mask_text(const cpu_set& cpus);
   /// The same, below a folder.
   void write(const std::string& folder) const;
 

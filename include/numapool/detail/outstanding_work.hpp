@@ -17,7 +17,7 @@ namespace numapool::detail {
 /// asio::executor_work_guard for either kind of executor. The guard itself takes a strand for the
 /// older kind whatever is under it, and does not compile over executors that are the newer kind
 /// alone, as ours (Boost 1.81).
-template <typename Executor, bool is_older = !boost::asio::execution::is_executor<Executor>::value>
+template <typename Executor, bool IsOlder = !boost::asio::execution::is_executor<Executor>::value>
 class outstanding_work {
  public:
   explicit outstanding_work(const Executor& executor)
