@@ -35,6 +35,14 @@ struct worker_pool_options {
   /// Called with one line for each thing that degraded and why; empty: nothing. On any thread, not
   /// at once on two.
   void (*log)(const char* line) = nullptr;
+  /// How long a worker without work, and a caller of the blocking submit(), look for what they wait
+  /// for before they sleep. To sleep and be woken takes some 5 to 10 us each; a spin that catches
+  /// it takes less than one, and burns that much CPU time, and CPU quota, after each piece of work.
+  /// 0: they sleep at once, which is right for work of milliseconds. More than spin_max counts as
+  /// that; where the process may use one CPU alone nobody spins.
+  std::chrono::microseconds worker_spin{0};
+  std::chrono::microseconds caller_spin{0};
+  static constexpr std::chrono::microseconds spin_max{1000};
 };
 
 /// One node's workers and what they did since the pool was made. The entry with the unknown node is

@@ -6,13 +6,10 @@
 
 #include "base/check.hpp"
 #include "base/failures.hpp"
+#include "base/spin.hpp"
 
 namespace numapool::detail {
 namespace {
-
-// Jobs kept for reuse: a burst of posts allocates once, and an idle pool holds at most 1024 x 96
-// bytes a node.
-constexpr std::size_t unused_jobs_max = 1024;
 
 // The workers that the calling thread is one of.
 thread_local const node_workers* this_threads_workers = nullptr;
@@ -28,8 +25,8 @@ std::string thread_name(node_id node) {
 job& acquire_job(node_workers& workers) {
   return workers.acquire();
 }
-void recycle_job(node_workers& workers, job& unused) noexcept {
-  workers.recycle(unused);
+void abandon_job(job& unused) noexcept {
+  job_queue::abandon(unused);
 }
 void enqueue(node_workers& workers, job& ready) noexcept {
   workers.enqueue(ready);
@@ -43,23 +40,19 @@ boost::asio::execution_context& context_of(node_workers& workers) noexcept {
 node_executor executor_of(node_workers& workers) noexcept {
   return workers.executor();
 }
-
-void node_workers::job_queue::push(job& added) noexcept {
-  added.next = nullptr;
-  (last_ == nullptr ? first_ : last_->next) = &added;
-  last_ = &added;
-  ++size_;
+std::chrono::nanoseconds caller_spin_of(const node_workers& workers) noexcept {
+  return workers.caller_spin();
 }
 
-job& node_workers::job_queue::pop() noexcept {
-  job& taken = *first_;
-  first_ = taken.next;
-  if (first_ == nullptr) {
-    last_ = nullptr;
+namespace {
+
+void drop(job& dropped) noexcept {
+  if (job* const unused = dropped.execute(dropped, job::action::drop)) {
+    job_queue::abandon(*unused);
   }
-  --size_;
-  return taken;
 }
+
+}  // namespace
 
 node_workers::node_workers(platform::platform& machine, boost::asio::execution_context& context,
                            workers_options options)
@@ -69,13 +62,13 @@ node_workers::node_workers(platform::platform& machine, boost::asio::execution_c
 
 node_workers::~node_workers() {
   const base::lock_guard lock(mutex_);
-  NUMAPOOL_CHECK(threads_.empty() && queue_.empty() && shared_.empty());
-  while (unused_ != nullptr) {
-    delete std::exchange(unused_, unused_->next);
-  }
+  NUMAPOOL_CHECK(threads_.empty() && shared_.empty());
 }
 
 failure node_workers::start() {
+  if (is_ready_) {
+    return {};
+  }
   base::lock_guard lock(mutex_);
   if (is_stopping_) {
     return {errc::pool_shut_down,
@@ -100,6 +93,7 @@ failure node_workers::start() {
   while (checked_ < threads_.size()) {
     lock.wait(all_checked_);  // whether they are pinned must be known before anything counts on it
   }
+  is_ready_ = !is_stopping_;
   return {};
 }
 
@@ -143,16 +137,16 @@ void node_workers::start_thread() {
 }
 
 void node_workers::stop() noexcept {
-  job_queue dropped;
   {
     const base::lock_guard lock(mutex_);
     is_stopping_ = true;
-    std::swap(dropped, queue_);
+    is_ready_ = false;
   }
-  work_to_do_.notify_all();
+  job_list dropped;
+  queue_.close(dropped);
+  sleepers_.wake_all();
   while (!dropped.empty()) {
-    job& next = dropped.pop();
-    next.execute(next, *this, job::action::drop);
+    drop(dropped.pop());
   }
 }
 
@@ -168,42 +162,12 @@ void node_workers::join() noexcept {
   }
 }
 
-job& node_workers::acquire() {
-  {
-    const base::lock_guard lock(mutex_);
-    if (unused_ != nullptr) {
-      --unused_count_;
-      return *std::exchange(unused_, unused_->next);
-    }
-  }
-  return *new job;
-}
-
-void node_workers::recycle(job& unused) noexcept {
-  {
-    const base::lock_guard lock(mutex_);
-    if (unused_count_ < unused_jobs_max) {
-      unused.next = unused_;
-      unused_ = &unused;
-      ++unused_count_;
-      return;
-    }
-  }
-  delete &unused;
-}
-
 void node_workers::enqueue(job& ready) noexcept {
-  {
-    base::lock_guard lock(mutex_);
-    if (!is_stopping_ || runs_here()) {
-      queue_.push(ready);
-      lock.unlock();
-      work_to_do_
-          .notify_one();  // not under the lock: the worker that wakes would only sleep again for it
-      return;
-    }
+  if (queue_.push(ready, runs_here())) {
+    sleepers_.wake();
+  } else {
+    drop(ready);
   }
-  ready.execute(ready, *this, job::action::drop);
 }
 
 bool node_workers::takes_more() const {
@@ -218,12 +182,14 @@ void node_workers::share(piecewise_work& work, std::size_t pieces) {
     shared_.push_back(&work);
     work.next_ = 0;
     work.count_ = pieces;
+    ++shared_count_;
+    ++with_pieces_;
   }
   // The caller goes on with a piece itself; a worker more would find nothing, or take the only
   // piece and leave it idle.
   for (std::size_t helpers = std::min<std::size_t>(pieces, options_.wanted) - 1; helpers > 0;
        --helpers) {
-    work_to_do_.notify_one();
+    sleepers_.wake();
   }
 }
 
@@ -233,6 +199,7 @@ bool node_workers::runs_here() const noexcept {
 
 void node_workers::wait_idle() {
   base::lock_guard lock(mutex_);
+  is_idle_awaited_ = true;  // and stays so: a pool that was drained once is drained again
   while (!is_idle()) {
     lock.wait(idle_);
   }
@@ -256,24 +223,35 @@ void node_workers::add_to(node_stats& stats) const {
   stats.workers_pinned = pinned_;
   stats.start_error = start_error_;
   stats.jobs_done = jobs_done_;
-  stats.jobs_waiting = queue_.size();
+  stats.jobs_waiting = queue_.waiting();
 }
 
+// Functions and pieces in turn, so that neither waits for all of the other.
 void node_workers::run() noexcept {
   this_threads_workers = this;
   check_pinning();
-  base::lock_guard lock(mutex_);
+  bool piece_is_next = false;
+  bool one_ended = false;  // and the queue does not know yet
+  job* used = nullptr;
   for (;;) {
-    if (run_one()) {
-      continue;
+    if (with_pieces_ != 0 && (piece_is_next || queue_.looks_empty())) {
+      if (std::exchange(one_ended, false)) {
+        queue_.end_one(std::exchange(used, nullptr));
+      }
+      piece_is_next = false;
+      if (try_run_piece()) {
+        continue;
+      }
     }
-    if (is_idle()) {
-      idle_.notify_all();
-    }
-    if (is_stopping_ && shared_.empty()) {
+    job* const next = one_ended ? queue_.pop_next(used) : queue_.pop_first();
+    one_ended = next != nullptr;
+    used = nullptr;
+    if (next != nullptr) {
+      used = run_job(*next);
+      piece_is_next = true;
+    } else if (!wait_for_work()) {
       return;
     }
-    lock.wait(work_to_do_);
   }
 }
 
@@ -295,54 +273,90 @@ void node_workers::check_pinning() {
   }
 }
 
-// Functions and pieces in turn, so that neither waits for all of the other.
-bool node_workers::run_one() {
-  piecewise_work* const work = !queue_.empty() && !piece_is_next_ ? nullptr : next_work();
-  if (work != nullptr) {
-    piece_is_next_ = false;
-    run_piece(*work);
-    return true;
+job* node_workers::run_job(job& next) noexcept {
+  if (is_stopping_) {
+    return next.execute(next, job::action::drop);
   }
-  if (!queue_.empty()) {
-    piece_is_next_ = true;
-    run_job();
-    return true;
-  }
-  return false;
+  job* const used = next.execute(next, job::action::run);
+  jobs_done_.fetch_add(1, std::memory_order_relaxed);
+  return used;
 }
 
-void node_workers::run_job() {
-  job& next = queue_.pop();
-  const auto what = is_stopping_ ? job::action::drop : job::action::run;
+bool node_workers::try_run_piece() {
+  const base::lock_guard lock(mutex_);
+  piecewise_work* const work = next_work();
+  if (work == nullptr) {
+    return false;
+  }
   ++busy_;
-  mutex_.unlock();
-  next.execute(next, *this, what);
-  mutex_.lock();
+  run_piece(*work);
   --busy_;
-  jobs_done_ += what == job::action::run ? 1 : 0;
+  return true;
 }
 
 void node_workers::run_piece(piecewise_work& work) {
   const std::size_t piece = work.next_++;
+  with_pieces_ -= work.next_ == work.count_ ? 1 : 0;
   ++work.running_;
-  ++busy_;
   mutex_.unlock();
   const bool go_on = work.run_piece(piece);
   mutex_.lock();
   --work.running_;
   if (!go_on) {
-    work.next_ = work.count_;
+    leave_rest(work);
   }
   if (work.next_ == work.count_ && work.running_ == 0) {
-    std::erase(shared_, &work);
-    if (is_stopping_) {
-      work_to_do_.notify_all();  // those who waited for this work to end may end now
-    }
+    end_work(work);
     mutex_.unlock();
     work.finished();
     mutex_.lock();
   }
-  --busy_;
+}
+
+void node_workers::leave_rest(piecewise_work& work) {
+  with_pieces_ -= work.next_ < work.count_ ? 1 : 0;
+  work.next_ = work.count_;
+}
+
+void node_workers::end_work(piecewise_work& work) {
+  std::erase(shared_, &work);
+  --shared_count_;
+  if (is_stopping_) {
+    sleepers_.wake_all();  // those who waited for this work to end may end now
+  }
+}
+
+// False: this thread is to end.
+bool node_workers::wait_for_work() {
+  tell_if_idle();
+  if (may_end()) {
+    return false;
+  }
+  if (!spin_for_work()) {
+    sleepers_.sleep_unless([this] { return has_something(); });
+  }
+  return true;
+}
+
+bool node_workers::spin_for_work() const {
+  if (options_.worker_spin.count() == 0) {
+    return false;
+  }
+  return base::spin_until([this] { return has_something(); }, options_.worker_spin);
+}
+
+// Looked at after the queue knows that this thread's last function has ended.
+void node_workers::tell_if_idle() {
+  if (is_idle_awaited_) {
+    const base::lock_guard lock(mutex_);
+    if (is_idle()) {
+      idle_.notify_all();
+    }
+  }
+}
+
+bool node_workers::has_something() const noexcept {
+  return !queue_.looks_empty() || with_pieces_ != 0 || may_end();
 }
 
 // The one with the fewest pieces left, so that 2 MiB need not wait for 4 TiB; but each time another
@@ -367,7 +381,7 @@ piecewise_work* node_workers::next_work() {
 }
 
 bool node_workers::is_idle() const {
-  return queue_.empty() && shared_.empty() && busy_ == 0;
+  return shared_.empty() && busy_ == 0 && queue_.is_idle();
 }
 
 }  // namespace numapool::detail

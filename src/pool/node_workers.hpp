@@ -5,6 +5,7 @@
 // piece.
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,8 @@
 
 #include "base/mutex.hpp"
 #include "platform/platform.hpp"
+#include "pool/job_queue.hpp"
+#include "pool/sleepers.hpp"
 
 namespace numapool::detail {
 
@@ -50,6 +53,8 @@ struct workers_options {
   cpu_set cpus;  // where they run; empty: where the process may
   unsigned wanted = 1;
   std::function<void(const std::string& line)> log;
+  std::chrono::nanoseconds worker_spin{0};  // without work, before it sleeps
+  std::chrono::nanoseconds caller_spin{0};  // see caller_spin_of()
 };
 
 /// Threads: every member may be called by any thread.
@@ -69,8 +74,7 @@ class node_workers {
   void stop() noexcept;
   void join() noexcept;
 
-  [[nodiscard]] job& acquire();
-  void recycle(job& unused) noexcept;
+  [[nodiscard]] job& acquire() { return queue_.acquire(); }
   /// After stop() it is dropped: later, where the caller is one of these workers, which may be
   /// inside the call that must not hear of it; else now.
   void enqueue(job& ready) noexcept;
@@ -84,6 +88,9 @@ class node_workers {
   void wait_idle();
 
   [[nodiscard]] node_id node() const noexcept { return options_.node; }
+  [[nodiscard]] std::chrono::nanoseconds caller_spin() const noexcept {
+    return options_.caller_spin;
+  }
   [[nodiscard]] boost::asio::execution_context& context() const noexcept { return context_; }
   [[nodiscard]] node_executor executor() noexcept { return {*this, false}; }
   [[nodiscard]] unsigned running() const;
@@ -91,29 +98,21 @@ class node_workers {
   void add_to(node_stats& stats) const;  ///< all fields but the allocations
 
  private:
-  class job_queue {
-   public:
-    [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
-    [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    void push(job& added) noexcept;
-    job& pop() noexcept;
-
-   private:
-    job* first_ = nullptr;
-    job* last_ = nullptr;
-    std::size_t size_ = 0;
-  };
-
   void start_threads() NUMAPOOL_REQUIRES(mutex_);
   void start_thread() NUMAPOOL_REQUIRES(mutex_);
   void run() noexcept;
   void check_pinning();
-  // These give up the mutex while a function or a piece runs, and hold it again when they return.
-  [[nodiscard]] bool run_one() NUMAPOOL_REQUIRES(mutex_);
-  void run_job() NUMAPOOL_REQUIRES(mutex_);
-  void run_piece(piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);
+  [[nodiscard]] bool try_run_piece();
+  void run_piece(piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);  // gives up the mutex meanwhile
   [[nodiscard]] piecewise_work* next_work() NUMAPOOL_REQUIRES(mutex_);
-  [[nodiscard]] bool has_piece() const NUMAPOOL_REQUIRES(mutex_);
+  void leave_rest(piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);
+  void end_work(piecewise_work& work) NUMAPOOL_REQUIRES(mutex_);
+  [[nodiscard]] job* run_job(job& next) noexcept;
+  [[nodiscard]] bool wait_for_work();
+  [[nodiscard]] bool spin_for_work() const;
+  void tell_if_idle();
+  [[nodiscard]] bool has_something() const noexcept;
+  [[nodiscard]] bool may_end() const noexcept { return is_stopping_ && shared_count_ == 0; }
   [[nodiscard]] bool is_idle() const NUMAPOOL_REQUIRES(mutex_);
 
   // Constant after construction.
@@ -121,22 +120,25 @@ class node_workers {
   boost::asio::execution_context& context_;
   const workers_options options_;
 
+  job_queue queue_;
+  sleepers sleepers_;
+  // Written under the mutex, looked at without.
+  std::atomic<bool> is_ready_{false};  // all threads run, and have read their masks back
+  std::atomic<bool> is_stopping_{false};
+  std::atomic<std::size_t> shared_count_{0};
+  std::atomic<std::size_t> with_pieces_{0};  // of those, the ones with pieces left to take
+  std::atomic<bool> is_idle_awaited_{false};
+
   mutable base::mutex mutex_;
-  std::condition_variable work_to_do_;
   std::condition_variable idle_;
   std::condition_variable all_checked_;  // every thread has read its mask back
-  job_queue queue_ NUMAPOOL_GUARDED_BY(mutex_);
-  job* unused_ NUMAPOOL_GUARDED_BY(mutex_) = nullptr;
-  std::size_t unused_count_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
   std::vector<piecewise_work*> shared_ NUMAPOOL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<platform::thread>> threads_ NUMAPOOL_GUARDED_BY(mutex_);
-  unsigned busy_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
+  unsigned busy_ NUMAPOOL_GUARDED_BY(mutex_) = 0;  // with a piece
   unsigned pinned_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
   unsigned checked_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
-  bool is_stopping_ NUMAPOOL_GUARDED_BY(mutex_) = false;
-  bool piece_is_next_ NUMAPOOL_GUARDED_BY(mutex_) = false;
   boost::system::error_code start_error_ NUMAPOOL_GUARDED_BY(mutex_);
-  std::uint64_t jobs_done_ NUMAPOOL_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> jobs_done_{0};
 };
 
 }  // namespace numapool::detail

@@ -9,6 +9,7 @@
 
 #include "base/check.hpp"
 #include "base/failures.hpp"
+#include "base/spin.hpp"
 #include "device/device_chain.hpp"
 #include "memory/allocation.hpp"
 #include "memory/buffer_state.hpp"
@@ -47,11 +48,12 @@ pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology
       process_generation_(machine.threads.process_generation()) {
   const auto options_for = [this](node_id node, const cpu_set& cpus, std::size_t usable) {
     return workers_options{
-        node, cpus,
+        node,
+        cpus,
         options_.workers_per_node != 0 ? options_.workers_per_node : default_workers(usable),
-        [this](const std::string& line) {
-          log(line);
-        }};
+        [this](const std::string& line) { log(line); },
+        allowed_spin(options_.worker_spin),
+        allowed_spin(options_.caller_spin)};
   };
   for (const node_info& node : nodes_->nodes()) {
     if (!node.usable_cpus.empty()) {
@@ -83,6 +85,13 @@ unsigned pool_core::default_workers(std::size_t usable_cpus) const noexcept {
     wanted = std::min(wanted, static_cast<std::size_t>(std::max(*quota, 1.0)));
   }
   return static_cast<unsigned>(std::max<std::size_t>(wanted, 1));
+}
+
+// On one CPU whoever is waited for cannot run meanwhile.
+std::chrono::nanoseconds pool_core::allowed_spin(std::chrono::microseconds wanted) const noexcept {
+  return nodes_->allowed_cpus().size() < 2
+             ? std::chrono::nanoseconds(0)
+             : std::clamp(wanted, std::chrono::microseconds(0), worker_pool_options::spin_max);
 }
 
 failure pool_core::find_workers(node_id node, node_workers*& workers) {
@@ -374,8 +383,13 @@ void wait_point::signal() noexcept {
   signalled_.notify_one();
 }
 
-void wait_point::wait() noexcept {
-  signalled_.wait(0, std::memory_order_acquire);
+void wait_point::wait(std::chrono::nanoseconds spin) noexcept {
+  const auto is_signalled = [this] {
+    return signalled_.load(std::memory_order_acquire) != 0;
+  };
+  if (spin.count() == 0 || !base::spin_until(is_signalled, spin)) {
+    signalled_.wait(0, std::memory_order_acquire);
+  }
 }
 
 }  // namespace numapool::detail

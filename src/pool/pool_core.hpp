@@ -5,6 +5,7 @@
 // under way.
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <vector>
@@ -99,6 +100,8 @@ class pool_core {
   [[nodiscard]] device::ordinal_location locate(const request& what);
   [[nodiscard]] failure start_group(group& starting, node_workers*& workers);
   [[nodiscard]] unsigned default_workers(std::size_t usable_cpus) const noexcept;
+  [[nodiscard]] std::chrono::nanoseconds allowed_spin(
+      std::chrono::microseconds wanted) const noexcept;
 
   // Constant after construction: every node with usable CPUs has its group from the start; its
   // threads come later.

@@ -29,12 +29,15 @@ namespace {
 
 // How often the calling thread has allocated.
 thread_local std::size_t allocations = 0;
+// And how often all threads have.
+std::atomic<std::size_t> allocations_of_all{0};
 
 }  // namespace
 
 // GCC 12 takes the pair apart when it inlines them.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
+  ++allocations_of_all;
   if (void* const made = std::malloc(size)) {
     return made;
   }
@@ -42,6 +45,7 @@ thread_local std::size_t allocations = 0;
 }
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
+  ++allocations_of_all;
   return std::malloc(size);
 }
 [[gnu::noinline]] void operator delete(void* made) noexcept {
@@ -145,6 +149,31 @@ TEST(Executor, QueuesASmallFunctionWithoutAllocating) {
     }
   }
   EXPECT_EQ(allocations, before);
+}
+
+// On every thread, posters and workers: a million functions, never more than some hundreds queued.
+TEST(Executor, AllocatesNothingForAMillionSmallFunctions) {
+  fake_machine machine(machine_plan::two_nodes());
+  const auto pool = machine.make_pool(one_worker());
+  const auto executor = pool->executor(node_0);
+  std::atomic<int> left{0};
+  const auto post_burst = [&](int count) {
+    left = count;
+    for (int i = 0; i < count; ++i) {
+      asio::post(executor, [&left] { --left; });
+    }
+    while (left != 0) {
+      std::this_thread::yield();
+    }
+    pool->submit(node_0, [] {});
+  };
+  post_burst(1000);
+  post_burst(1000);  // a worker gives back what it has run when it takes the next
+  const std::size_t before = allocations_of_all;
+  for (int burst = 0; burst < 2000; ++burst) {
+    post_burst(500);
+  }
+  EXPECT_EQ(allocations_of_all - before, 0U);
 }
 
 TEST(Executor, AllocatesOnceForALargerFunctionAndForABurst) {

@@ -3,6 +3,7 @@
 numapool_add_test(NAME memory_test LABEL unit LIBS numapool_fakes SOURCES
   admission_test.cpp allocation_pages_test.cpp allocation_pin_test.cpp allocation_test.cpp buffer_test.cpp placement_test.cpp
   registration_test.cpp)
+numapool_add_test(NAME job_queue_test LABEL unit SOURCES job_queue_test.cpp)
 numapool_add_test(NAME node_workers_test LABEL unit LIBS numapool_fakes SOURCES node_workers_test.cpp)
 numapool_add_test(NAME worker_pool_test LABEL unit LIBS numapool_fakes SOURCES
   pinned_storage_test.cpp refusal_test.cpp worker_pool_end_test.cpp worker_pool_test.cpp)

@@ -23,6 +23,7 @@
 
 #include <numapool/worker_pool.hpp>
 
+#include "pool/pool_core.hpp"
 #include "support/pool_fixture.hpp"
 
 namespace numapool {
@@ -46,6 +47,43 @@ constexpr node_id node_2(2);
 unsigned wanted_on(fake_machine& machine, const worker_pool_options& options = {}) {
   return stats_of(machine.make_pool(options)->stats(), machine.nodes()->nodes().front().id)
       .workers_wanted;
+}
+
+// ---- spinning
+
+std::chrono::nanoseconds caller_spin_on(const machine_plan& plan, std::chrono::microseconds asked) {
+  fake_machine machine(plan);
+  worker_pool_options options = one_worker();
+  options.caller_spin = asked;
+  const auto pool = machine.make_pool(options);
+  return detail::caller_spin_of(
+      detail::workers_of(pool_access::core(*pool), machine.nodes()->nodes().front().id));
+}
+
+TEST(Spinning, IsAskedForAndBoundedAndNeverOnOneCpu) {
+  const machine_plan several = machine_plan::one_node();
+  EXPECT_EQ(caller_spin_on(several, worker_pool_options().caller_spin), 0us);
+  EXPECT_EQ(caller_spin_on(several, 50us), 50us);
+  EXPECT_EQ(caller_spin_on(several, 1h), worker_pool_options::spin_max);
+  EXPECT_EQ(caller_spin_on(several, -1us), 0us);
+  machine_plan one = several;
+  one.allowed_cpus = "2";
+  EXPECT_EQ(caller_spin_on(one, 50us), 0us) << "the worker could not run meanwhile";
+}
+
+TEST(Spinning, ChangesNothingButTheTime) {
+  fake_machine machine(machine_plan::two_nodes());
+  worker_pool_options options;
+  options.workers_per_node = 2;
+  options.worker_spin = 1ms;
+  options.caller_spin = 1ms;
+  const auto pool = machine.make_pool(options);
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_EQ(pool->submit(node_0, [i] { return i; }), i);
+  }
+  ASSERT_TRUE(pool->allocate(ask(node_0, 4 * mib)));
+  pool->drain();
+  EXPECT_EQ(stats_of(pool->stats(), node_0).jobs_waiting, 0U);
 }
 
 // ---- threads

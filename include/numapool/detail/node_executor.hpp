@@ -20,22 +20,22 @@ namespace detail {
 class pool_core;
 class node_workers;
 
-/// One queued function. Small functions live inside it, so that posting allocates nothing:
-/// node_workers recycles jobs.
+/// One queued function. Small functions live inside it, so that posting allocates nothing: jobs are
+/// used again.
 struct job {
   static constexpr std::size_t inline_bytes = 64;
 
   enum class action : bool { run, drop };
   job* next = nullptr;
-  /// Moves the function out, gives the job back to `workers` (unless it is the submitter's own),
-  /// then runs or drops it.
-  void (*execute)(job& self, node_workers& workers, action what) = nullptr;
+  /// Runs or drops the function, and destroys it. Returns the job, to be used again; null where it
+  /// is the submitter's own, which may be gone.
+  job* (*execute)(job& self, action what) = nullptr;
   alignas(std::max_align_t) std::byte storage[inline_bytes];
 };
 
 /// An unused job; throws std::bad_alloc.
 [[nodiscard]] job& acquire_job(node_workers& workers);
-void recycle_job(node_workers& workers, job& unused) noexcept;
+void abandon_job(job& unused) noexcept;  ///< instead of enqueue()
 /// Queues it; a pool that has shut down drops it.
 void enqueue(node_workers& workers, job& ready) noexcept;
 [[nodiscard]] bool runs_here(
@@ -44,9 +44,10 @@ void enqueue(node_workers& workers, job& ready) noexcept;
 
 template <typename Function>
 struct stored_function {
+  // It is made and run there and never moved, so that a move that could throw does no harm: those
+  // of Asio's own wrappers are not declared noexcept.
   static constexpr bool is_inline = sizeof(Function) <= job::inline_bytes &&
-                                    alignof(Function) <= alignof(std::max_align_t) &&
-                                    std::is_nothrow_move_constructible_v<Function>;
+                                    alignof(Function) <= alignof(std::max_align_t);
   using stored = std::conditional_t<is_inline, Function, std::unique_ptr<Function>>;
 
   template <typename Source>
@@ -60,23 +61,24 @@ struct stored_function {
     into.execute = &execute;
   }
 
-  static void execute(job& self, node_workers& workers, job::action what) {
+  static job* execute(job& self, job::action what) {
     stored& there = *std::launder(reinterpret_cast<stored*>(self.storage));
-    stored function(std::move(there));
-    there.~stored();  // NOLINT(bugprone-use-after-move): moved from, it is still to be destroyed
-    recycle_job(workers, self);  // before the call: a function that posts again reuses it
+    Function& function = get(there);
     if (what == job::action::run) {
-      if constexpr (is_inline) {
-        function();
-      } else {
-        (*function)();
-      }
-    } else if constexpr (requires(Function & dropped) { dropped.abandon(); }) {
-      if constexpr (is_inline) {
-        function.abandon();
-      } else {
-        function->abandon();
-      }
+      function();
+    } else if constexpr (requires { function.abandon(); }) {
+      function.abandon();
+    }
+    there.~stored();
+    return &self;
+  }
+
+ private:
+  static Function& get(stored& there) {
+    if constexpr (is_inline) {
+      return there;
+    } else {
+      return *there;
     }
   }
 };
@@ -87,7 +89,7 @@ void enqueue_function(node_workers& workers, Function&& function) {
   try {
     stored_function<std::decay_t<Function>>::store(ready, std::forward<Function>(function));
   } catch (...) {
-    recycle_job(workers, ready);
+    abandon_job(ready);
     throw;
   }
   enqueue(workers, ready);

@@ -4,6 +4,7 @@
 // The template shells of worker_pool::async_allocate and submit. Nothing here is for users.
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -201,11 +202,15 @@ struct initiate_submit {
   }
 };
 
+/// How long a caller that waits for one of these workers looks before it sleeps.
+[[nodiscard]] std::chrono::nanoseconds caller_spin_of(const node_workers& workers) noexcept;
+
 /// Where a blocking caller waits for its one job.
 class wait_point {
  public:
   void signal() noexcept;
-  void wait() noexcept;
+  /// Looks for `spin` before it sleeps.
+  void wait(std::chrono::nanoseconds spin) noexcept;
 
  private:
   std::atomic<int> signalled_{0};  // an int is what the kernel waits on without a proxy
@@ -216,7 +221,7 @@ template <typename Function>
 struct waiting_job : job {
   explicit waiting_job(Function& to_run) : function(to_run) { execute = &execute_here; }
 
-  static void execute_here(job& self, node_workers&, action what) {
+  static job* execute_here(job& self, action what) {
     auto& waiting = static_cast<waiting_job&>(self);
     if (what == action::run) {
       waiting.done.capture(waiting.function);
@@ -224,6 +229,7 @@ struct waiting_job : job {
       waiting.done.error = shut_down_error();
     }
     waiting.finished.signal();
+    return nullptr;
   }
 
   Function& function;
@@ -240,7 +246,7 @@ auto submit_and_wait(pool_core& pool, node_id node, Function& function)
   }
   waiting_job<Function> waiting(function);
   enqueue(workers, waiting);
-  waiting.finished.wait();
+  waiting.finished.wait(caller_spin_of(workers));
   return waiting.done.take();
 }
 
