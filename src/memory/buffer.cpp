@@ -213,9 +213,20 @@ std::vector<std::span<std::byte>> buffer::split(std::size_t offset_bytes,
   return pieces;
 }
 
+namespace {
+
+/// Its destructor does nothing: a static destructor may ask why() too.
+union immortal_failure {
+  immortal_failure() noexcept : none() {}
+  ~immortal_failure() {}
+  failure none;
+};
+
+}  // namespace
+
 const failure& buffer::why() const noexcept {
-  static const failure& none = *new failure;  // never destroyed: asked in static destructors too
-  return state_ != nullptr ? state_->why : none;
+  static const immortal_failure kept;
+  return state_ != nullptr ? state_->why : kept.none;
 }
 
 std::string_view name(page_kind kind) noexcept {

@@ -127,7 +127,8 @@ TEST(RandomMachines, NeverHaveANodeChosenThatMayNotBeUsed) {
   for_random_machines([](const written_machine& machine) {
     const topology read = machine.read();
     const random_machine& facts = machine.facts;
-    for (const auto& [id, node] : facts.nodes) {
+    for (const auto& entry : facts.nodes) {
+      const std::uint32_t id = entry.first;
       SCOPED_TRACE("from node " + std::to_string(id) + "\n" + tests::describe(read));
       EXPECT_EQ(read.nearest_usable_node(node_id(id)), nearest(facts, id, [&](std::uint32_t to) {
                   return !usable_cpus_of(facts, to).empty();

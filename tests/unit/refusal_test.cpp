@@ -51,7 +51,9 @@ struct inline_executor {
     run();
   }
   friend bool operator==(inline_executor, inline_executor) noexcept { return true; }
-  friend bool operator!=(inline_executor, inline_executor) noexcept { return false; }
+  [[maybe_unused]] friend bool operator!=(inline_executor, inline_executor) noexcept {
+    return false;
+  }
 };
 
 /// What a handler was told, and where.
