@@ -74,6 +74,22 @@ bool buffer_state::unregister_all() noexcept {
   return registrations.empty();
 }
 
+// munmap() alone frees the pages with the address space locked for writing: every mmap and thread
+// start of the process waits, 50 ms a GiB of base pages. Given back first, without that lock, they
+// leave it nothing to do. Where the kernel will not, munmap() does it all.
+void buffer_state::give_back_pages() noexcept {
+  constexpr std::size_t piece_bytes = 32ULL << 20U;  // a multiple of any huge page but of 1 GiB
+  if (mapped.size_bytes <= piece_bytes || pages.page_size_bytes > piece_bytes) {
+    return;
+  }
+  for (std::size_t offset = 0; offset < mapped.size_bytes; offset += piece_bytes) {
+    const std::size_t size = std::min(piece_bytes, mapped.size_bytes - offset);
+    if (machine->memory.advise(mapped.data + offset, size, platform::advice::dont_need)) {
+      return;
+    }
+  }
+}
+
 void buffer_state::release() noexcept {
   if (!holds_memory()) {
     return;
@@ -84,7 +100,11 @@ void buffer_state::release() noexcept {
   }
   // A device may still write to a range that the driver did not take back: such memory is never
   // unmapped.
-  if (!unregister_all() || machine->memory.unmap(mapped)) {
+  const bool is_free_of_cuda = unregister_all();
+  if (is_free_of_cuda) {
+    give_back_pages();
+  }
+  if (!is_free_of_cuda || machine->memory.unmap(mapped)) {
     totals.release_failures.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -44,6 +44,7 @@ struct buffer_state {
   /// Unregisters what is registered, last first; false when the driver refused some, which then
   /// stays listed, and the memory must stay mapped.
   [[nodiscard]] bool unregister_all() noexcept;
+  void give_back_pages() noexcept;
 
   platform::platform* machine = nullptr;  // outlives every buffer
   std::uint64_t process_generation =

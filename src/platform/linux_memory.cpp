@@ -20,6 +20,9 @@
 
 // Newer than Debian 12's headers; the values are the kernel's ABI (linux/mman.h 5.14, linux/prctl.h
 // 5.17).
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24  // Linux 5.18
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -78,7 +81,7 @@ int madvise_number(advice what) noexcept {
     case advice::populate_write:
       return MADV_POPULATE_WRITE;
     case advice::dont_need:
-      return MADV_DONTNEED;
+      return MADV_DONTNEED_LOCKED;
   }
   base::check_failed("advice is known", __FILE__, __LINE__);
 }
@@ -168,11 +171,15 @@ error_code linux_memory::unmap(const mapping& made) {
   return ::munmap(made.reservation, made.reserved_bytes) == 0 ? error_code() : last_system_error();
 }
 
+// Before Linux 5.18 pages that are locked are not given back (EINVAL), and others by the older call.
 error_code linux_memory::advise(std::byte* data, std::size_t size_bytes, advice what) {
   int result = 0;
   do {
     result = ::madvise(data, size_bytes, madvise_number(what));
   } while (result != 0 && errno == EINTR);  // MADV_POPULATE_WRITE stops at signals
+  if (result != 0 && errno == EINVAL && what == advice::dont_need) {
+    result = ::madvise(data, size_bytes, MADV_DONTNEED);
+  }
   return result == 0 ? error_code() : last_system_error();
 }
 

@@ -92,7 +92,7 @@ enum class advice : std::uint8_t {
   no_huge_pages,
   dont_fork,
   populate_write,
-  dont_need
+  dont_need  // gives the pages back, locked ones too
 };
 enum class memory_policy : std::uint8_t { prefer, bind };
 

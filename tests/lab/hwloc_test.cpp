@@ -118,14 +118,14 @@ std::size_t expect_same(const topology& ours, const peer_machine& peers, const s
 
 TEST(Hwloc, AgreesOnRandomMachines) {
   std::size_t facts = 0;
-  for (std::uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 25 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const tests::temporary_folder folder;
     test::random_machine::make(seed).write(folder.path());
     facts += expect_same(topology::read({.root = folder.path()}), read_by_hwloc(folder.path()),
                          folder.path());
   }
-  EXPECT_GT(facts, 500U) << "hardly anything was compared";
+  EXPECT_GT(facts, 200U) << "hardly anything was compared";
 }
 
 std::string text_of(const filesystem::path& path) {

@@ -123,7 +123,7 @@ std::size_t fake_memory::queries() const {
 void fake_memory::forget() {
   const std::lock_guard lock(mutex_);
   for (auto& entry : mappings_) {
-    give_back(entry.second);
+    give_back(entry.second, 0, entry.second.pages.size());
     EXPECT_FALSE(real_.unmap(entry.second.mapped));
   }
   mappings_.clear();
@@ -207,15 +207,15 @@ error_code fake_memory::unmap(const platform::mapping& made) {
     ADD_FAILURE() << "unmapped what was not mapped so";
     return system_error(EINVAL);
   }
-  give_back(found->second);
+  give_back(found->second, 0, found->second.pages.size());
   mappings_.erase(found);
   return real_.unmap(made);
 }
 
-void fake_memory::give_back(books& of) {
+void fake_memory::give_back(books& of, std::size_t first, std::size_t count) {
   const std::size_t unit = real_.page_size_bytes();
   const std::size_t step = of.hugetlb_bytes / unit;
-  for (std::size_t i = 0; i < of.pages.size(); ++i) {
+  for (std::size_t i = first; i < first + count; ++i) {
     if (!of.pages[i].node) {
       continue;
     }
@@ -225,6 +225,7 @@ void fake_memory::give_back(books& of) {
     } else if (i % step == 0) {
       ++home.huge_free;
     }
+    of.pages[i] = {};
   }
 }
 
@@ -251,7 +252,9 @@ error_code fake_memory::advise(std::byte* data, std::size_t size_bytes, advice w
       of->dont_fork = true;
       return {};
     case advice::dont_need:
-      ADD_FAILURE() << "nothing gives pages back yet";
+      EXPECT_FALSE(is_registered_ && is_registered_(data, size_bytes))
+          << "pages were given back that a driver still knows";
+      give_back(*of, static_cast<std::size_t>(data - of->mapped.data) / unit, size_bytes / unit);
       return {};
     case advice::populate_write:
       break;

@@ -125,7 +125,7 @@ class fake_memory final : public platform::memory {
   platform::error_code fault_hugetlb(books& of, std::size_t index, bool by_call);
   bool fault_huge(books& of, std::size_t index);
   void call_hook(const std::byte* data) const;
-  void give_back(books& of);
+  void give_back(books& of, std::size_t first, std::size_t count);
   [[nodiscard]] std::size_t count_huge(const books& of, const std::byte* data,
                                        std::size_t size_bytes) const;
 

@@ -78,6 +78,7 @@ inline void expect_degradation_is_named(const buffer& made, const node_stats& th
     case seam_call::read_huge_bytes:
     case seam_call::pci_address:
     case seam_call::active_devices:
+    case seam_call::dont_need:  // and what is not given back in pieces is unmapped at once
     // These come after the buffer was delivered: they are counted as release failures instead.
     case seam_call::unmap:
     case seam_call::unregister_range:

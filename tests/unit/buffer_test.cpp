@@ -4,6 +4,7 @@
 // looks again on demand. Method: buffers from simulated machines; the machines' books say what is
 // still there.
 
+#include <cerrno>
 #include <cstddef>
 #include <thread>
 #include <utility>
@@ -50,6 +51,27 @@ TEST(Buffer, IsEmptyByDefault) {
   EXPECT_EQ(empty.device(), std::nullopt);
   EXPECT_THAT(empty.registrations(), IsEmpty());
   EXPECT_FALSE(static_cast<bool>(empty.why()));
+}
+
+// munmap() of a large range holds up every mmap of the process while it frees the pages.
+TEST(BufferRelease, GivesPagesBackInPiecesBeforeItUnmaps) {
+  const auto pieces_of = [](fake_machine& machine, std::size_t size_bytes, page_policy pages) {
+    request what;
+    what.size_bytes = size_bytes;
+    what.node = node_1;
+    what.pages = pages;
+    auto done = allocate(machine, what);
+    EXPECT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+    const std::size_t before = machine.faults().count(test::seam_call::dont_need);
+    done.result.reset();
+    return machine.faults().count(test::seam_call::dont_need) - before;
+  };
+  fake_machine machine(machine_plan::two_nodes());
+  EXPECT_EQ(pieces_of(machine, 32 * mib, page_policy::base), 0U) << "munmap is quick enough";
+  EXPECT_EQ(pieces_of(machine, 100 * mib, page_policy::base), 4U);
+  EXPECT_EQ(pieces_of(machine, 100 * mib, page_policy::automatic), 4U);
+  machine.faults().fail_all(test::seam_call::dont_need, EINVAL);
+  EXPECT_EQ(pieces_of(machine, 100 * mib, page_policy::base), 1U) << "then munmap does it all";
 }
 
 TEST(Buffer, IsZeroedAndUsableToItsLastByte) {
