@@ -27,7 +27,6 @@
 namespace numapool::device {
 namespace {
 
-using platform::test::has_children;
 using platform::test::threads_now;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
@@ -52,9 +51,9 @@ class DeviceTools : public testing::Test {
     ::setenv("PATH", FAKE_NVIDIA_SMI_FOLDER, 1);
   }
   ~DeviceTools() override {
+    EXPECT_TRUE(platform::test::children_go(programs_));
     ::unsetenv("NUMAPOOL_FAKE_NVIDIA_SMI");
     fake_nvml_reset();
-    EXPECT_FALSE(has_children());
     for (int i = 0; i < 1000 && threads_now() > threads_; ++i) {
       ::usleep(1000);
     }
