@@ -2,19 +2,13 @@
 
 // An empty job: there and back, many at once, and posted without waiting. One worker each.
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <future>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +20,7 @@
 #include <numapool/worker_pool.hpp>
 
 #include "bench_program.hpp"
+#include "futex_echo.hpp"
 #include "machine_watch.hpp"
 #include "original_way.hpp"
 
@@ -49,55 +44,6 @@ worker_pool_options one_spinning_worker() {
   options.caller_spin = std::chrono::microseconds(50);
   return options;
 }
-
-// The floor of any round trip between two parked threads: the kernel wakes one, which wakes the
-// other.
-class futex_echo {
- public:
-  futex_echo() : thread_([this] { echo(); }) {}
-  ~futex_echo() {
-    is_closed_ = true;
-    set(asked_);
-    thread_.join();
-  }
-  futex_echo(const futex_echo&) = delete;
-  futex_echo& operator=(const futex_echo&) = delete;
-
-  void round_trip() {
-    set(asked_);
-    wait_and_clear(answered_);
-  }
-
- private:
-  using word = std::atomic<std::uint32_t>;
-  static void call(word& at, int operation, std::uint32_t value) {
-    ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&at), operation, value, nullptr, nullptr,
-              0);
-  }
-  static void set(word& at) {
-    at.store(1);
-    call(at, FUTEX_WAKE_PRIVATE, 1);
-  }
-  static void wait_and_clear(word& at) {
-    while (at.exchange(0) == 0) {
-      call(at, FUTEX_WAIT_PRIVATE, 0);
-    }
-  }
-  void echo() {
-    for (;;) {
-      wait_and_clear(asked_);
-      if (is_closed_) {
-        return;
-      }
-      set(answered_);
-    }
-  }
-
-  word asked_{0};
-  word answered_{0};
-  std::atomic<bool> is_closed_{false};
-  std::thread thread_;
-};
 
 struct contenders {
   worker_pool pool{one_worker()};

@@ -171,7 +171,7 @@ error_code linux_memory::unmap(const mapping& made) {
   return ::munmap(made.reservation, made.reserved_bytes) == 0 ? error_code() : last_system_error();
 }
 
-// Before Linux 5.18 pages that are locked are not given back (EINVAL), and others by the older call.
+// Before Linux 5.18 locked pages are not given back (EINVAL), and others by the older call.
 error_code linux_memory::advise(std::byte* data, std::size_t size_bytes, advice what) {
   int result = 0;
   do {

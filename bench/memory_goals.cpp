@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Memory made resident: the pool beside the original's way, the bare loops, and what a thread feels
+// that stands beside.
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <numapool/worker_pool.hpp>
+
+#include "cli/quantity.hpp"
+#include "goal_groups.hpp"
+#include "machine_watch.hpp"
+#include "original_way.hpp"
+#include "raw_fill.hpp"
+#include "region.hpp"
+#include "stall_watch.hpp"
+
+namespace numapool::bench {
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+constexpr std::size_t gib = std::size_t{1} << 30U;
+
+double seconds_since(std::chrono::steady_clock::time_point begun) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
+// From the request to the memory in the caller's hands; giving it back is not in it.
+template <typename Make>
+double seconds_to(Make make) {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto made = make();
+  return seconds_since(begun);
+}
+
+// A line of /proc/self/status in bytes.
+std::int64_t status_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key + ":")) {
+      return std::stoll(line.substr(key.size() + 1)) * 1024;
+    }
+  }
+  throw std::runtime_error("/proc/self/status has no " + key);
+}
+
+std::int64_t own_bytes() {
+  return status_bytes("RssAnon") + status_bytes("VmPTE");
+}
+
+class memory_goals final : public goal_group {
+ public:
+  explicit memory_goals(std::size_t size_bytes) : size_bytes_(size_bytes) {}
+
+  std::vector<goal> goals() override {
+    std::vector<goal> all;
+    add_speeds(all);
+    add_floors(all);
+    add_stalls(all);
+    add_shares(all);
+    add_missing(all);
+    return all;
+  }
+
+ private:
+  request ask(std::size_t size_bytes, page_policy pages, populate_mode populate,
+              pin_policy pin) const {
+    request what;
+    what.size_bytes = size_bytes;
+    what.node = node_;
+    what.pages = pages;
+    what.populate = populate;
+    what.pin = pin;
+    return what;
+  }
+
+  // The memory that comes next must not be what the host has taken back meanwhile.
+  double pool_seconds(const request& what) {
+    warmer_.make_warm(what.size_bytes);
+    return seconds_to([&] { return pool_.allocate(what); });
+  }
+  double original_seconds(std::size_t size_bytes) {
+    warmer_.make_warm(size_bytes);
+    return seconds_to([&] { return original_.allocate(size_bytes); });
+  }
+  double raw_seconds(std::size_t size_bytes, const raw_options& how) {
+    warmer_.make_warm(size_bytes);
+    return seconds_to([&] { return warmer_.fill(size_bytes, how); });
+  }
+
+  void add_speed(std::vector<goal>& all, const std::string& what, const request& asked,
+                 double times) {
+    all.push_back({cli::format_bytes(asked.size_bytes) + ", " + what + ": times the original",
+                   bound::at_least, times, [this, asked] {
+                     return original_seconds(asked.size_bytes) / pool_seconds(asked);
+                   }});
+  }
+  void add_speeds(std::vector<goal>& all) {
+    const auto locked = [this](std::size_t size_bytes) {
+      return ask(size_bytes, page_policy::thp, populate_mode::quiet, pin_policy::mlock);
+    };
+    add_speed(all, "huge pages, locked", locked(size_bytes_), 6);
+    add_speed(all, "huge pages, locked", locked(64 * mib), 6.5);
+    add_speed(all, "huge pages, locked", locked(2 * mib), 9);
+    add_speed(all, "base pages, fast",
+              ask(size_bytes_, page_policy::base, populate_mode::fast, pin_policy::none), 2.5);
+  }
+
+  void add_floor(std::vector<goal>& all, const std::string& what, const request& asked,
+                 const raw_options& raw) {
+    all.push_back({cli::format_bytes(asked.size_bytes) + ", " + what + ": of the bare loop's speed",
+                   bound::at_least, 0.95, [this, asked, raw] {
+                     return raw_seconds(asked.size_bytes, raw) / pool_seconds(asked);
+                   }});
+  }
+  void add_floors(std::vector<goal>& all) {
+    add_floor(all, "huge pages, locked",
+              ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::mlock),
+              {page_choice::huge, fill_choice::touch, true});
+    add_floor(all, "base pages, quiet",
+              ask(size_bytes_, page_policy::base, populate_mode::quiet, pin_policy::none),
+              {page_choice::base, fill_choice::touch, false});
+    add_floor(all, "base pages, fast",
+              ask(size_bytes_, page_policy::base, populate_mode::fast, pin_policy::none),
+              {page_choice::base, fill_choice::call, false});
+  }
+
+  double stall_of_call(page_choice pages) {
+    warmer_.make_warm(size_bytes_);
+    region made(size_bytes_, pages);
+    int error_number = 0;
+    const double longest = watch_.longest_during([&] {
+      error_number = ::madvise(made.data(), size_bytes_, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+    });
+    if (error_number != 0) {
+      throw std::system_error(error_number, std::generic_category(), "MADV_POPULATE_WRITE");
+    }
+    return longest;
+  }
+  double stall_of_pool(page_policy pages) {
+    warmer_.make_warm(size_bytes_);
+    buffer made;
+    return watch_.longest_during([&] {
+      made = pool_.allocate(ask(size_bytes_, pages, populate_mode::quiet, pin_policy::none));
+    });
+  }
+  double stall_of_unmapping() {
+    region made = warmer_.fill(size_bytes_, {page_choice::base, fill_choice::call, false});
+    return watch_.longest_during([&] { made = region(); });
+  }
+  double stall_of_release() {
+    buffer made =
+        pool_.allocate(ask(size_bytes_, page_policy::base, populate_mode::fast, pin_policy::none));
+    return watch_.longest_during([&] { made.reset(); });
+  }
+  void add_stalls(std::vector<goal>& all) {
+    const std::string size = cli::format_bytes(size_bytes_);
+    all.push_back(
+        {size + ", base pages, placed quietly: one populate call's stall is times as long",
+         bound::at_least, 75, [this] {
+           return stall_of_call(page_choice::base) / stall_of_pool(page_policy::base);
+         }});
+    all.push_back(
+        {size + ", huge pages, placed quietly: one populate call's stall is times as long",
+         bound::at_least, 75, [this] {
+           return stall_of_call(page_choice::huge) / stall_of_pool(page_policy::thp);
+         }});
+    all.push_back({size + ", base pages, released: one munmap's stall is times as long",
+                   bound::at_least, 75, [this] {
+                     return stall_of_unmapping() / stall_of_release();
+                   }});
+  }
+
+  double lock_share() {
+    warmer_.make_warm(size_bytes_);
+    region made(size_bytes_, page_choice::huge);
+    const auto begun = std::chrono::steady_clock::now();
+    if (::mlock2(made.data(), size_bytes_, MLOCK_ONFAULT) != 0) {
+      throw std::system_error(errno, std::generic_category(), "mlock2");
+    }
+    return seconds_since(begun) /
+           raw_seconds(size_bytes_, {page_choice::huge, fill_choice::touch, false});
+  }
+  double verify_share(verify_policy how) {
+    request what = ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::none);
+    what.verify = how;
+    warmer_.make_warm(size_bytes_);
+    const buffer made = pool_.allocate(what);
+    return std::chrono::duration<double>(made.timings().verify) /
+           std::chrono::duration<double>(made.timings().populate);
+  }
+  double overhead_share() {
+    warmer_.make_warm(size_bytes_);
+    const auto begun = std::chrono::steady_clock::now();
+    const buffer made =
+        pool_.allocate(ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::none));
+    const double whole = seconds_since(begun);
+    return 1 - std::chrono::duration<double>(made.timings().populate).count() / whole;
+  }
+  // The page tables of the buffer itself are its own: those of a bare mapping come off.
+  double memory_share() {
+    const std::int64_t before = own_bytes();
+    std::int64_t bare = 0;
+    {
+      const region made = warmer_.fill(size_bytes_, {page_choice::huge, fill_choice::touch, false});
+      bare = own_bytes() - before;
+    }
+    const std::int64_t between = own_bytes();
+    const buffer made =
+        pool_.allocate(ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::none));
+    const std::int64_t ours = own_bytes() - between;
+    const double allowed = static_cast<double>(mib) + 16.0 * 1024 *
+                                                          static_cast<double>(size_bytes_) /
+                                                          static_cast<double>(gib);
+    return static_cast<double>(ours - bare) / allowed;
+  }
+  void add_shares(std::vector<goal>& all) {
+    const std::string size = cli::format_bytes(size_bytes_);
+    all.push_back({size + ": locking, of the time to fill", bound::at_most, 0.01, [this] {
+                     return lock_share();
+                   }});
+    all.push_back({size + ", huge pages: sampled verification, of the time to fill", bound::at_most,
+                   0.01, [this] {
+                     return verify_share(verify_policy::sample);
+                   }});
+    all.push_back({size + ", huge pages: full verification, of the time to fill", bound::at_most,
+                   0.1, [this] {
+                     return verify_share(verify_policy::full);
+                   }});
+    all.push_back({size + ", huge pages: of a request's time, what is not filling", bound::at_most,
+                   0.02, [this] {
+                     return overhead_share();
+                   }});
+    all.push_back({size + ": memory of ours, of 1 MiB and 16 KiB a GiB", bound::at_most, 1, [this] {
+                     return memory_share();
+                   }});
+  }
+
+  static void add_missing(std::vector<goal>& all) {
+    const char* const not_built = "not built yet";
+    all.push_back(
+        {"reuse, zeroed: times the original", bound::at_least, 18, nullptr, {}, not_built});
+    all.push_back(
+        {"reuse, as it is: times the original", bound::at_least, 100'000, nullptr, {}, not_built});
+    all.push_back({"filling and registering: of the longer of the two",
+                   bound::at_most,
+                   1.1,
+                   nullptr,
+                   {},
+                   not_built});
+  }
+
+  const std::size_t size_bytes_;
+  worker_pool pool_;
+  node_id node_ = first_usable_node(pool_.topology());
+  original_way original_{node_};
+  raw_filler warmer_{
+      pool_.allocate(ask(mib, page_policy::base, populate_mode::quiet, pin_policy::none))
+          .workers()};
+  stall_watch watch_;
+};
+
+}  // namespace
+
+std::unique_ptr<goal_group> make_memory_goals(std::size_t size_bytes) {
+  return std::make_unique<memory_goals>(size_bytes);
+}
+
+}  // namespace numapool::bench
