@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <numapool/device.hpp>
+#include <numapool/environment.hpp>
 #include <numapool/error.hpp>
 
 #include "base/failures.hpp"
@@ -61,6 +62,15 @@ bool computes(std::string_view pci_class) {
          pci_class.starts_with("0x12");
 }
 
+std::string why_no_rank() {
+  for (const char* const variable : environment::local_ranks) {
+    if (const char* const set = std::getenv(variable)) {
+      return std::string(variable) + " is " + base::quoted(set) + ", which is no rank";
+    }
+  }
+  return "no launcher has set LOCAL_RANK, SLURM_LOCALID or another of its kind";
+}
+
 device_location locate_function(const device_sources& sources, std::string_view text,
                                 const pci_address& address, const device_options& options) {
   std::string ignored;
@@ -89,9 +99,7 @@ device_location locate_named(const device_sources& sources, std::string_view tex
   if (named == "local-rank") {
     const std::optional<int> rank = local_rank();
     if (!rank) {
-      raise_unknown(text,
-                    "is not known: no launcher has set LOCAL_RANK, SLURM_LOCALID or another "
-                    "of its kind; name the device by its ordinal");
+      raise_unknown(text, "is not known: " + why_no_rank() + "; name the device by its ordinal");
     }
     return locate_visible(sources, text, *rank, options);
   }

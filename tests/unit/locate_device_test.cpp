@@ -139,7 +139,9 @@ TEST_F(NamedDevice, ByPciAddressIsRefusedForWhatDoesNotCompute) {
 }
 
 TEST_F(NamedDevice, ByLocalRank) {
-  EXPECT_THAT(refusal("local-rank"), HasSubstr("LOCAL_RANK"));
+  EXPECT_THAT(refusal("local-rank"), HasSubstr("no launcher has set LOCAL_RANK"));
+  ::setenv("SLURM_LOCALID", "-1", 1);
+  EXPECT_THAT(refusal("local-rank"), HasSubstr("SLURM_LOCALID is '-1', which is no rank"));
   ::setenv("FLUX_TASK_LOCAL_ID", "0", 1);
   EXPECT_EQ(locate("local-rank").address, first);
   ::setenv("LOCAL_RANK", "1", 1);
