@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <exception>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -21,6 +20,7 @@
 #include "cli/text_table.hpp"
 #include "goal_groups.hpp"
 #include "machine_watch.hpp"
+#include "program_run.hpp"
 #include "spread.hpp"
 
 namespace numapool::bench {
@@ -131,20 +131,7 @@ int run(int argc, const char* const* argv) {
   app.footer(
       "Exit status: 0 measured; 1 it could not be, or with --require a goal is short; "
       "2 the command line is wrong.");
-  try {
-    return measure_and_tell(read_settings(app, argc, argv));
-  } catch (const CLI::Success& shown) {
-    return app.exit(shown);
-  } catch (const CLI::ParseError& wrong) {
-    std::cerr << "numapool_compare: " << wrong.what() << "; try '--help'.\n";
-    return 2;
-  } catch (const cli::usage_error& wrong) {
-    std::cerr << "numapool_compare: " << wrong.what() << "\n";
-    return 2;
-  } catch (const std::exception& failed) {
-    std::cerr << "numapool_compare: " << failed.what() << "\n";
-    return 1;
-  }
+  return run_program(app, [&] { return measure_and_tell(read_settings(app, argc, argv)); });
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <iostream>
 #include <random>
 #include <string>
@@ -15,6 +14,7 @@
 #include "cli/errors.hpp"
 #include "cli/quantity.hpp"
 #include "machine_watch.hpp"
+#include "program_run.hpp"
 #include "ratio_measurement.hpp"
 #include "ratio_report.hpp"
 
@@ -74,20 +74,7 @@ int measure_and_tell(const settings& chosen) {
 int run(int argc, const char* const* argv) {
   CLI::App app("Measures how quickly the pool makes memory resident, against the original's way.",
                "numapool_populate_ratio");
-  try {
-    return measure_and_tell(read_settings(app, argc, argv));
-  } catch (const CLI::Success& shown) {
-    return app.exit(shown);
-  } catch (const CLI::ParseError& wrong) {
-    std::cerr << "numapool_populate_ratio: " << wrong.what() << "; try '--help'.\n";
-    return 2;
-  } catch (const cli::usage_error& wrong) {
-    std::cerr << "numapool_populate_ratio: " << wrong.what() << "\n";
-    return 2;
-  } catch (const std::exception& failed) {
-    std::cerr << "numapool_populate_ratio: " << failed.what() << "\n";
-    return 1;
-  }
+  return run_program(app, [&] { return measure_and_tell(read_settings(app, argc, argv)); });
 }
 
 }  // namespace

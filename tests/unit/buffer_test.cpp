@@ -27,11 +27,12 @@ constexpr node_id node_0(0);
 constexpr node_id node_1(1);
 
 buffer make_buffer(fake_machine& machine, std::size_t size_bytes = 4 * mib,
-                   std::size_t chunk_bytes = 0) {
+                   std::size_t chunk_bytes = 0, page_policy pages = page_policy::automatic) {
   request what;
   what.size_bytes = size_bytes;
   what.node = node_1;
   what.chunk_bytes = chunk_bytes;
+  what.pages = pages;
   auto done = allocate(machine, what);
   EXPECT_TRUE(static_cast<bool>(done.result)) << done.why.message;
   return std::move(done.result);
@@ -56,14 +57,9 @@ TEST(Buffer, IsEmptyByDefault) {
 // munmap() of a large range holds up every mmap of the process while it frees the pages.
 TEST(BufferRelease, GivesPagesBackInPiecesBeforeItUnmaps) {
   const auto pieces_of = [](fake_machine& machine, std::size_t size_bytes, page_policy pages) {
-    request what;
-    what.size_bytes = size_bytes;
-    what.node = node_1;
-    what.pages = pages;
-    auto done = allocate(machine, what);
-    EXPECT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+    buffer held = make_buffer(machine, size_bytes, 0, pages);
     const std::size_t before = machine.faults().count(test::seam_call::dont_need);
-    done.result.reset();
+    held.reset();
     return machine.faults().count(test::seam_call::dont_need) - before;
   };
   fake_machine machine(machine_plan::two_nodes());
