@@ -122,9 +122,11 @@ void cli_child::signal(int number) const {
   kill(pid_, number);
 }
 
-std::size_t cli_child::unread_bytes() const {
-  int count = 0;
-  return ioctl(out_fd_, FIONREAD, &count) == 0 ? static_cast<std::size_t>(count) : 0;
+// A pipe is full when no page of it is free.
+bool cli_child::is_output_full() const {
+  int unread = 0;
+  return ioctl(out_fd_, FIONREAD, &unread) == 0 &&
+         unread + sysconf(_SC_PAGESIZE) > fcntl(out_fd_, F_GETPIPE_SZ);
 }
 
 int cli_child::wait() {

@@ -6,7 +6,6 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -29,8 +28,8 @@ class cli_child {
   /// Reads the standard output until it has a whole JSON document or ends, at most `seconds` long.
   [[nodiscard]] std::string read_document(int seconds);
   void signal(int number) const;
-  /// Bytes of standard output that nobody has read.
-  [[nodiscard]] std::size_t unread_bytes() const;
+  /// Nobody has read its standard output, and the pipe takes no more.
+  [[nodiscard]] bool is_output_full() const;
   /// Reads all there is and reaps. The exit status, or -signal if one ended it.
   int wait();
 

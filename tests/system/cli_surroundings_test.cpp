@@ -64,8 +64,7 @@ class blocked_child {
  public:
   blocked_child()
       : child_(cli_child::in_shell(program + small_request + "--count 400 --json --hold 600")) {
-    constexpr std::size_t nearly_a_pipe = 60'000;
-    while (child_.unread_bytes() < nearly_a_pipe) {
+    while (!child_.is_output_full()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
