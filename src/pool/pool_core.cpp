@@ -9,6 +9,7 @@
 
 #include "base/check.hpp"
 #include "base/failures.hpp"
+#include "base/futex.hpp"
 #include "base/spin.hpp"
 #include "device/device_chain.hpp"
 #include "memory/allocation.hpp"
@@ -375,20 +376,27 @@ std::exception_ptr exception_of(boost::system::error_code error, const buffer& d
   }
 }
 
-// The waiter may destroy this as soon as it sees the flag: what notify_one() still does is by
-// address alone, and at worst wakes another wait for nothing. Under a mutex the waiter would be
-// woken only to sleep again until the lock is free.
+// The waiter may destroy this as soon as it sees the flag: what is done then is by address alone.
+// Under a mutex the waiter would be woken only to sleep again until the lock is free.
 void wait_point::signal() noexcept {
-  signalled_.store(1, std::memory_order_release);
-  signalled_.notify_one();
+  if (state_.exchange(signalled, std::memory_order_acq_rel) == asleep) {
+    base::futex_wake(state_, 1);
+  }
 }
 
 void wait_point::wait(std::chrono::nanoseconds spin) noexcept {
   const auto is_signalled = [this] {
-    return signalled_.load(std::memory_order_acquire) != 0;
+    return state_.load(std::memory_order_acquire) == signalled;
   };
-  if (spin.count() == 0 || !base::spin_until(is_signalled, spin)) {
-    signalled_.wait(0, std::memory_order_acquire);
+  if (spin.count() != 0 && base::spin_until(is_signalled, spin)) {
+    return;
+  }
+  int expected = waiting;
+  if (!state_.compare_exchange_strong(expected, asleep, std::memory_order_acq_rel)) {
+    return;
+  }
+  while (!is_signalled()) {
+    base::futex_wait(state_, asleep);
   }
 }
 

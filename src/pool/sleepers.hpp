@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "base/futex.hpp"
+
 namespace numapool::detail {
 
 /// A waker takes a sleeper off the count and leaves it a token, so that each wake is one system
@@ -26,14 +28,16 @@ class sleepers {
   void wake() noexcept {
     if (claim()) {
       tokens_.fetch_add(1);
-      tokens_.notify_one();
+      base::futex_wake(tokens_, 1);
     }
   }
   void wake_all() noexcept {
+    int claimed = 0;
     while (claim()) {
-      tokens_.fetch_add(1);
+      ++claimed;
     }
-    tokens_.notify_all();
+    tokens_.fetch_add(claimed);
+    base::futex_wake(tokens_, claimed);
   }
 
  private:
@@ -53,13 +57,13 @@ class sleepers {
           return;
         }
       }
-      tokens_.wait(0);
+      base::futex_wait(tokens_, 0);
       count = tokens_.load();
     }
   }
 
   std::atomic<int> asleep_{0};  // not yet claimed by a waker
-  std::atomic<int> tokens_{0};  // an int is what the kernel waits on without a proxy
+  std::atomic<int> tokens_{0};
 };
 
 }  // namespace numapool::detail

@@ -213,7 +213,10 @@ class wait_point {
   void wait(std::chrono::nanoseconds spin) noexcept;
 
  private:
-  std::atomic<int> signalled_{0};  // an int is what the kernel waits on without a proxy
+  static constexpr int waiting = 0;
+  static constexpr int signalled = 1;
+  static constexpr int asleep = 2;
+  std::atomic<int> state_{waiting};
 };
 
 /// A blocking submit: the job lives on the caller's stack.
