@@ -29,6 +29,8 @@ TEST(JobQueue, IsFirstInFirstOutAcrossItsTwoHalves) {
   job_queue queue;
   std::vector<job*> pushed;
   std::vector<job*> popped;
+  pushed.reserve(6);
+  popped.reserve(6);
   for (int i = 0; i < 3; ++i) {
     pushed.push_back(&push_one(queue));
   }
@@ -113,6 +115,7 @@ TEST(Sleepers, MissNothingThatIsPushed) {
   std::atomic<int> popped{0};
   std::atomic<bool> is_over{false};
   std::vector<std::thread> threads;
+  threads.reserve(poppers);
   for (int i = 0; i < poppers; ++i) {
     threads.emplace_back([&] {
       job* used = nullptr;
@@ -130,6 +133,7 @@ TEST(Sleepers, MissNothingThatIsPushed) {
     });
   }
   std::vector<std::thread> pushing;
+  pushing.reserve(pushers);
   for (int i = 0; i < pushers; ++i) {
     pushing.emplace_back([&] {
       for (int k = 0; k < each; ++k) {

@@ -33,7 +33,6 @@ namespace {
 
 using test::random_gpu;
 using test::random_machine;
-using test::random_node;
 
 /// In memory: hundreds of trees on a disk take minutes.
 class written_machine {
