@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <string>
@@ -54,6 +55,7 @@ double seconds_of(Operation operation) {
 template <typename Operation>
 double median_seconds(int count, Operation operation) {
   std::vector<double> seconds;
+  seconds.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     seconds.push_back(seconds_of(operation));
   }
@@ -64,6 +66,7 @@ double median_seconds(int count, Operation operation) {
 template <typename Operation>
 double median_after_idling(Operation operation) {
   std::vector<double> seconds;
+  seconds.reserve(repeats / 8);
   for (int i = 0; i < repeats / 8; ++i) {
     std::this_thread::sleep_for(idle_time);
     seconds.push_back(seconds_of(operation));
@@ -125,7 +128,7 @@ class dispatch_goals final : public goal_group {
     const auto own_many = [this] {
       return median_seconds(repeats / 4, [this] { post_and_await(executor(), in_flight); });
     };
-    const auto original_many = [this, many] {
+    const auto original_many = [many] {
       return median_seconds(repeats / 4, [many] { static_cast<void>(many()); });
     };
     const auto own_posts = [this] {
@@ -160,6 +163,7 @@ class dispatch_goals final : public goal_group {
 
   void ask_many(int count) {
     std::vector<std::future<region>> asked;
+    asked.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
       asked.push_back(original_.ask_for_nothing());
     }

@@ -110,8 +110,9 @@ TEST(CliLimits, FewDescriptorsAreARefusalOfTheSystemAndNoBug) {
   constexpr int not_even_loaded = 127;
   bool was_refused = false;
   for (int limit = 4; limit <= 16; ++limit) {
-    const cli_result result =
-        run_in_shell("ulimit -n " + std::to_string(limit) + "; " + program + small_request);
+    std::string script = "ulimit -n " + std::to_string(limit) + "; ";
+    script += program + small_request;
+    const cli_result result = run_in_shell(script);
     EXPECT_THAT(result.err, testing::Not(HasSubstr("bug")));
     if (result.status != 0 && result.status != not_even_loaded) {
       was_refused = true;

@@ -46,8 +46,8 @@ template <typename Function>
 struct stored_function {
   // It is made and run there and never moved, so that a move that could throw does no harm: those
   // of Asio's own wrappers are not declared noexcept.
-  static constexpr bool is_inline = sizeof(Function) <= job::inline_bytes &&
-                                    alignof(Function) <= alignof(std::max_align_t);
+  static constexpr bool is_inline =
+      sizeof(Function) <= job::inline_bytes && alignof(Function) <= alignof(std::max_align_t);
   using stored = std::conditional_t<is_inline, Function, std::unique_ptr<Function>>;
 
   template <typename Source>
@@ -83,16 +83,29 @@ struct stored_function {
   }
 };
 
+/// A job on its way to enqueue(): given back if it does not get there.
+class acquired_job {
+ public:
+  explicit acquired_job(node_workers& workers) : job_(&acquire_job(workers)) {}
+  acquired_job(const acquired_job&) = delete;
+  acquired_job& operator=(const acquired_job&) = delete;
+  ~acquired_job() {
+    if (job_ != nullptr) {
+      abandon_job(*job_);
+    }
+  }
+  [[nodiscard]] job& get() const noexcept { return *job_; }
+  [[nodiscard]] job& release() noexcept { return *std::exchange(job_, nullptr); }
+
+ private:
+  job* job_;
+};
+
 template <typename Function>
 void enqueue_function(node_workers& workers, Function&& function) {
-  job& ready = acquire_job(workers);
-  try {
-    stored_function<std::decay_t<Function>>::store(ready, std::forward<Function>(function));
-  } catch (...) {
-    abandon_job(ready);
-    throw;
-  }
-  enqueue(workers, ready);
+  acquired_job ready(workers);
+  stored_function<std::decay_t<Function>>::store(ready.get(), std::forward<Function>(function));
+  enqueue(workers, ready.release());
 }
 
 }  // namespace detail
