@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A future gets a buffer; on an error its get() throws numapool::error, which says why.
 #include <cstdio>
+#include <exception>
 #include <future>
 #include <string>
 
@@ -20,6 +21,9 @@ int main() {
     return slab.node_reached() == node ? 0 : 1;
   } catch (const numapool::error& error) {
     std::printf("%s: %s\n", std::string(name(error.why().operation)).c_str(), error.what());
+    return 1;
+  } catch (const std::exception& error) {  // Asio's and the standard library's own
+    std::printf("%s\n", error.what());
     return 1;
   }
 }
