@@ -194,19 +194,32 @@ TEST(WithDetails, AHandlerGetsAnExceptionPointerAndADeferredOneWorksToo) {
   expect_details(failure_of([&] { static_cast<void>(later.get()); }));
 }
 
+// A context runs its handlers in the order of their posts: after so many turns, whatever the
+// handlers of now have posted has run too.
+void after_turns(const asio::any_io_executor& executor, int turns, std::function<void()> then) {
+  asio::post(executor, [executor, turns, then = std::move(then)]() mutable {
+    if (turns == 0) {
+      then();
+    } else {
+      after_turns(executor, turns - 1, std::move(then));
+    }
+  });
+}
+
 TEST(WithDetails, PassesACancellationOn) {
   using namespace asio::experimental::awaitable_operators;
   fake_machine machine(machine_plan::two_nodes());
   const auto pool = machine.make_pool(one_worker());
   held_worker busy(*pool, node_0);
   run([&]() -> asio::awaitable<void> {
-    asio::steady_timer timer(co_await asio::this_coro::executor, std::chrono::milliseconds(1));
-    timer.async_wait(
-        [&](const error_code&) { asio::post(timer.get_executor(), [&] { busy.let_go(); }); });
-    asio::steady_timer second(co_await asio::this_coro::executor, std::chrono::milliseconds(1));
+    const asio::any_io_executor executor = co_await asio::this_coro::executor;
+    const auto win = [&]() -> asio::awaitable<void> {
+      asio::steady_timer timer(executor, std::chrono::milliseconds(1));
+      co_await timer.async_wait(asio::use_awaitable);
+      after_turns(executor, 8, [&] { busy.let_go(); });
+    };
     const auto result =
-        co_await (pool->async_allocate(ask(node_0), with_details(asio::use_awaitable)) ||
-                  second.async_wait(asio::use_awaitable));
+        co_await (pool->async_allocate(ask(node_0), with_details(asio::use_awaitable)) || win());
     EXPECT_EQ(result.index(), 1U);
   });
   EXPECT_EQ(machine.memory().mappings_made(), 0U) << "it was cancelled before it began";
@@ -234,18 +247,6 @@ TEST(AsyncAllocate, IsAwaitedTwoAtATime) {
                                      pool->async_allocate(ask(node_1), asio::use_awaitable));
     EXPECT_EQ(first.node_reached(), node_0);
     EXPECT_EQ(second.node_reached(), node_1);
-  });
-}
-
-// A context runs its handlers in the order of their posts: after so many turns, whatever the
-// handlers of now have posted has run too.
-void after_turns(const asio::any_io_executor& executor, int turns, std::function<void()> then) {
-  asio::post(executor, [executor, turns, then = std::move(then)]() mutable {
-    if (turns == 0) {
-      then();
-    } else {
-      after_turns(executor, turns - 1, std::move(then));
-    }
   });
 }
 
