@@ -91,6 +91,12 @@ struct request {
   /// Longest time from the start of work to the finished buffer; 0: no limit. Looked at between
   /// pieces of 32 MiB.
   std::chrono::milliseconds timeout{0};
+  /// How long 2 MiB of transparent huge pages may take, on average over a piece. Once a piece has
+  /// been slower, the rest of the buffer is filled with base pages, and page_outcome says so: on a
+  /// node whose free memory is in fragments the kernel may compact it for each huge page, a hundred
+  /// times slower than base pages come. 0: no limit. Memory that a virtual machine's host has taken
+  /// back meanwhile takes up to 2.6 ms.
+  std::chrono::microseconds huge_page_budget{10'000};
 };
 static_assert(std::is_trivially_destructible_v<request> && std::is_aggregate_v<request>);
 
@@ -136,6 +142,8 @@ struct page_outcome {
   std::string reason;  ///< why not the better kind, or not kept from children, if so
   /// A forked child has no share in the memory, which would cost copies (MADV_DONTFORK).
   bool is_kept_from_children = true;
+  /// Bytes filled with base pages because huge pages were slower than request::huge_page_budget.
+  std::size_t given_up_bytes = 0;
 };
 
 /// One range that the driver knows. A copy that crosses two registrations can be refused by the
@@ -146,7 +154,8 @@ struct registration {
   void* device_pointer = nullptr;
 };
 
-/// Wall-clock time of each step.
+/// Wall-clock time of each step. With several registrations they are made while the rest is
+/// populated: the steps then add up to more than the total.
 struct timings {
   std::chrono::nanoseconds map{0};
   std::chrono::nanoseconds populate{0};
@@ -170,7 +179,10 @@ struct buffer_state;
 /// is counted in worker_pool::stats), since it may still be written by a device. A forked child has
 /// no share in it: the pages are not there (MADV_DONTFORK), and destroying the child's copy of the
 /// handle does nothing.
-/// Cost: destruction unregisters and unmaps; up to 0.1 s a GiB with base pages.
+/// Cost: destruction of 1 MiB and more hands the memory to a thread of the library's
+/// ("numapool-free", started by the first), which unregisters and unmaps it: some microseconds for
+/// the caller, up to 0.1 s a GiB with base pages until it is free; see wait_for_releases(). Where
+/// no thread can be had, and while the process exits, the caller does it.
 class buffer {
  public:
   buffer() noexcept;
@@ -231,6 +243,11 @@ class buffer {
   explicit buffer(std::unique_ptr<memory::buffer_state> state) noexcept;
   std::unique_ptr<memory::buffer_state> state_;
 };
+/// Returns when the memory of every buffer that was destroyed before is back with the kernel. For
+/// those who count free memory, or want to unload a driver. A request of ours needs no such call:
+/// where there is too little room it waits by itself. Blocks. Threads: any.
+void wait_for_releases() noexcept;
+
 static_assert(std::is_nothrow_move_constructible_v<buffer> &&
               !std::is_copy_constructible_v<buffer>);
 

@@ -9,7 +9,7 @@
 
 #include "base/check.hpp"
 #include "base/mutex.hpp"
-#include "topology/cgroup.hpp"
+#include "memory/release_queue.hpp"
 
 namespace numapool::memory {
 namespace {
@@ -114,9 +114,10 @@ failure refuse(errc code, const admission_request& wanted, const std::string& wh
               " is kept): ask for less, or free some first"};
 }
 
-failure check_node(const platform::files& files, const topology& nodes,
-                   const admission_request& wanted) {
-  const auto there = room_on(files, nodes, wanted.node);
+}  // namespace
+
+failure admission::check_node(const admission_request& wanted) const {
+  const auto there = room_on(files_, nodes_, wanted.node);
   if (!there) {
     return {};  // unknown is not full: the kernel has the last word, and placement is verified
   }
@@ -130,13 +131,12 @@ failure check_node(const platform::files& files, const topology& nodes,
   return {};
 }
 
-failure check_machine(const platform::files& files, const topology& nodes,
-                      const admission_request& wanted) {
+failure admission::check_machine(const admission_request& wanted) const {
   std::uint64_t usable = 0;
   std::uint64_t reserve = 0;
-  for (const node_info& node : nodes.nodes()) {
+  for (const node_info& node : nodes_.nodes()) {
     const bool counts = node.allowed_memory && (!node.gpu_pci_address || node.id == wanted.node);
-    const auto there = counts ? room_on(files, nodes, node.id) : std::nullopt;
+    const auto there = counts ? room_on(files_, nodes_, node.id) : std::nullopt;
     if (there) {
       const std::uint64_t kept =
           wanted.reserve_bytes.value_or(default_reserve_bytes(there->total_bytes));
@@ -153,8 +153,8 @@ failure check_machine(const platform::files& files, const topology& nodes,
              : failure();
 }
 
-failure check_cgroups(const platform::files& files, const admission_request& wanted) {
-  for (const cgroup::memory_limit& limit : cgroup::memory_limits(files)) {
+failure admission::check_cgroups(const admission_request& wanted) {
+  for (const cgroup::memory_limit& limit : cgroups_.read()) {
     const std::uint64_t reserve =
         wanted.reserve_bytes.value_or(default_reserve_bytes(limit.limit_bytes));
     const std::uint64_t used = less(limit.usage_bytes, limit.reclaimable_bytes);
@@ -165,8 +165,6 @@ failure check_cgroups(const platform::files& files, const admission_request& wan
   }
   return {};
 }
-
-}  // namespace
 
 admission_ticket::admission_ticket(node_id node, std::size_t size_bytes)
     : node_(node), size_bytes_(size_bytes) {
@@ -200,18 +198,24 @@ std::size_t default_reserve_bytes(std::uint64_t total_bytes) noexcept {
   return std::min(std::max(total_bytes / 50, at_least), total_bytes / 8);
 }
 
-failure admit(const platform::files& files, const topology& nodes, const admission_request& wanted,
-              admission_ticket& ticket) {
+admission::admission(const platform::files& files, const topology& nodes) noexcept
+    : files_(files), nodes_(nodes), cgroups_(files) {}
+
+failure admission::check(const admission_request& wanted) {
+  failure why = wanted.strict ? check_node(wanted) : check_machine(wanted);
+  return why ? why : check_cgroups(wanted);
+}
+
+failure admission::admit(const admission_request& wanted, admission_ticket& ticket) {
   if (!wanted.from_page_cache) {
     return {};
   }
   // One admission at a time: two that look before either takes would both be let in.
   static base::mutex& admitting = *new base::mutex;
   const base::lock_guard lock(admitting);
-  failure why =
-      wanted.strict ? check_node(files, nodes, wanted) : check_machine(files, nodes, wanted);
-  if (!why) {
-    why = check_cgroups(files, wanted);
+  failure why = check(wanted);
+  if (why && release_queue::of_process().wait()) {
+    why = check(wanted);  // what was on its way back may be what was missing
   }
   if (!why) {
     ticket = admission_ticket(wanted.node, wanted.size_bytes);

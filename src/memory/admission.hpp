@@ -14,6 +14,7 @@
 #include <numapool/topology.hpp>
 
 #include "platform/platform.hpp"
+#include "topology/cgroup.hpp"
 
 namespace numapool::memory {
 
@@ -48,11 +49,26 @@ struct admission_request {
 /// Kept free of `total_bytes`: 2 % of it, at least 512 MiB, never more than an eighth.
 [[nodiscard]] std::size_t default_reserve_bytes(std::uint64_t total_bytes) noexcept;
 
-/// Errors: out_of_node_memory, out_of_memory, cgroup_memory_limit, naming what was asked, what
-/// there is and which limit. On success `ticket` holds the bytes. Cost: reads one meminfo a node
-/// and a few cgroup files.
-[[nodiscard]] failure admit(const platform::files& files, const topology& nodes,
-                            const admission_request& wanted, admission_ticket& ticket);
+/// Says whether there is room. Threads: safe to share.
+class admission {
+ public:
+  /// Both are used for as long as this lives.
+  admission(const platform::files& files, const topology& nodes) noexcept;
+  /// Errors: out_of_node_memory, out_of_memory, cgroup_memory_limit, naming what was asked, what
+  /// there is and which limit. On success `ticket` holds the bytes. One at a time in the whole
+  /// process. Cost: reads one meminfo a node and a small file a cgroup.
+  [[nodiscard]] failure admit(const admission_request& wanted, admission_ticket& ticket);
+
+ private:
+  [[nodiscard]] failure check(const admission_request& wanted);
+  [[nodiscard]] failure check_node(const admission_request& wanted) const;
+  [[nodiscard]] failure check_machine(const admission_request& wanted) const;
+  [[nodiscard]] failure check_cgroups(const admission_request& wanted);
+
+  const platform::files& files_;
+  const topology& nodes_;
+  cgroup::memory_limit_reader cgroups_;  // one admission at a time uses it
+};
 
 /// Free huge pages of `page_size_bytes` on `node` now: the smaller of the node's free pages and the
 /// global free pages less those that other mappings have reserved. Empty when the kernel has no

@@ -9,6 +9,7 @@
 #include "base/check.hpp"
 #include "memory/kernel_pages.hpp"
 #include "memory/registration.hpp"
+#include "memory/release_queue.hpp"
 
 namespace numapool::memory {
 namespace {
@@ -50,16 +51,16 @@ std::size_t hugetlb_page_bytes(page_policy pages) noexcept {
 
 }  // namespace
 
-allocation::allocation(platform::platform& machine, const topology& nodes, const request& what,
-                       numapool::route route, const worker_facts& workers,
-                       std::optional<std::size_t> reserve_bytes)
-    : machine_(machine),
-      nodes_(nodes),
+allocation::allocation(const surroundings& where, const request& what, numapool::route route,
+                       const worker_facts& workers)
+    : machine_(where.machine),
+      nodes_(where.nodes),
+      admission_(where.admission),
+      reserve_bytes_(where.reserve_bytes),
       what_(what),
       workers_(workers),
-      reserve_bytes_(reserve_bytes),
-      base_page_bytes_(machine.memory.page_size_bytes()),
-      state_(std::make_unique<buffer_state>(machine)) {
+      base_page_bytes_(where.machine.memory.page_size_bytes()),
+      state_(std::make_unique<buffer_state>(where.machine)) {
   state_->size_bytes = what.size_bytes;
   state_->node_requested = what.node;
   state_->node_source = workers.node_source;
@@ -92,6 +93,10 @@ failure allocation::validate(const topology& nodes, const request& what, numapoo
   if (what.timeout.count() < 0) {
     return refuse(errc::invalid_option, "asked for a timeout below zero: 0 means no limit");
   }
+  if (what.huge_page_budget.count() < 0) {
+    return refuse(errc::invalid_option,
+                  "asked for a huge page budget below zero: 0 means no limit");
+  }
   if (route != route::node_workers) {
     return {};
   }
@@ -118,6 +123,7 @@ failure allocation::prepare() {
   for (const auto step : {&allocation::plan_pin, &allocation::admit, &allocation::map,
                           &allocation::lock, &allocation::bind}) {
     if (failure why = (this->*step)()) {
+      registration_.reset();
       state_ = std::make_unique<buffer_state>(machine_);
       ticket_ = {};
       return why;
@@ -184,7 +190,7 @@ failure allocation::admit() {
   wanted.strict = is_strict();
   wanted.from_page_cache = !is_hugetlb_;
   wanted.reserve_bytes = reserve_bytes_;
-  return memory::admit(machine_.files, nodes_, wanted, ticket_);
+  return admission_.admit(wanted, ticket_);
 }
 
 // A mapping of more huge pages than the node's pool has is made without an error and then dies of
@@ -197,7 +203,10 @@ failure allocation::check_huge_page_pool() {
   }
   const std::size_t wanted = round_up(what_.size_bytes, huge_page_bytes_) / huge_page_bytes_;
   const node_id pool_node = is_strict() ? memory_node_ : node_id::unknown;
-  const auto free = free_huge_pages(machine_.files, pool_node, huge_page_bytes_);
+  auto free = free_huge_pages(machine_.files, pool_node, huge_page_bytes_);
+  if (free && *free < wanted && release_queue::of_process().wait()) {
+    free = free_huge_pages(machine_.files, pool_node, huge_page_bytes_);
+  }
   if (!free || *free < wanted) {
     return fail(errc::no_huge_pages, operation::admit,
                 "asked for " + std::to_string(wanted) + " huge pages of " +
@@ -240,7 +249,11 @@ failure allocation::map() {
     chunk_bytes_ = *chunk;
   }
   platform::mapping made;
-  if (const auto error = machine_.memory.map(options, made)) {
+  auto error = machine_.memory.map(options, made);
+  if (error && release_queue::of_process().wait()) {
+    error = machine_.memory.map(options, made);
+  }
+  if (error) {
     const bool is_full = error == boost::system::errc::not_enough_memory;
     return fail(is_full && is_hugetlb_ ? errc::no_huge_pages
                 : is_full              ? errc::out_of_memory
@@ -255,6 +268,9 @@ failure allocation::map() {
   advise_page_kind();
   populate_by_call_ = is_hugetlb_ || what_.populate == populate_mode::fast;
   piece_bytes_ = round_up(piece_bytes_min, std::max(huge_page_bytes_, base_page_bytes_));
+  if (pin_plan_ == pin_kind::cuda) {
+    registration_.emplace(*state_, cuda_device_, chunk_bytes_, piece_bytes_);
+  }
   return {};
 }
 
@@ -295,7 +311,10 @@ failure allocation::lock() {
   if (pin_plan_ != pin_kind::mlock) {
     return {};
   }
-  const auto error = machine_.memory.lock_on_fault(state_->mapped.data, mapped_bytes());
+  auto error = machine_.memory.lock_on_fault(state_->mapped.data, mapped_bytes());
+  if (error && release_queue::of_process().wait()) {
+    error = machine_.memory.lock_on_fault(state_->mapped.data, mapped_bytes());
+  }
   if (!error) {
     state_->pin.obtained = pin_kind::mlock;
     state_->pin.via = pin_route::mlock;

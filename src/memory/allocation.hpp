@@ -4,9 +4,12 @@
 // The life of one request (src/README.md), as steps that the pool calls on threads of its choice.
 // Knows no threads.
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <numapool/buffer.hpp>
 #include <numapool/error.hpp>
@@ -14,6 +17,7 @@
 
 #include "memory/admission.hpp"
 #include "memory/buffer_state.hpp"
+#include "memory/registration.hpp"
 #include "platform/platform.hpp"
 
 namespace numapool::memory {
@@ -27,14 +31,21 @@ struct worker_facts {
   numapool::node_source node_source = numapool::node_source::unknown;
 };
 
+/// Where and with what an allocation is made. All of it outlives the allocation.
+struct surroundings {
+  platform::platform& machine;
+  const topology& nodes;
+  memory::admission& admission;
+  std::optional<std::size_t> reserve_bytes;
+};
+
 /// Threads: prepare() and finish() alone; populate() of different pieces on any number of threads
 /// between the two. The destructor of one that was not taken undoes everything.
 class allocation {
  public:
   /// `what.node` is resolved: a node that exists, or unknown on the plain routes.
-  allocation(platform::platform& machine, const topology& nodes, const request& what,
-             numapool::route route, const worker_facts& workers,
-             std::optional<std::size_t> reserve_bytes);
+  allocation(const surroundings& where, const request& what, numapool::route route,
+             const worker_facts& workers);
 
   /// Checks the options without touching anything: zero_size, size_overflow, unknown_node,
   /// node_not_allowed, invalid_option.
@@ -44,10 +55,12 @@ class allocation {
   /// Plans the pin, admits, maps, binds. On an error nothing is left.
   [[nodiscard]] failure prepare();
   [[nodiscard]] std::size_t piece_count() const noexcept;
-  /// Makes one piece resident.
-  [[nodiscard]] failure populate(std::size_t piece);
+  using interruption = chunked_registration::interruption;
+  /// Makes one piece resident; with several registrations to make, also makes those that are ready,
+  /// unless another thread is at it. `interrupted` is asked between them.
+  [[nodiscard]] failure populate(std::size_t piece, const interruption& interrupted = {});
   /// Finds what is not resident, verifies, pins. On an error the caller drops the allocation.
-  [[nodiscard]] failure finish();
+  [[nodiscard]] failure finish(const interruption& interrupted = {});
   [[nodiscard]] buffer take();
 
  private:
@@ -64,13 +77,20 @@ class allocation {
   [[nodiscard]] failure lock();
   [[nodiscard]] failure bind();
   [[nodiscard]] std::string where_touch_places() const;
+  [[nodiscard]] failure fill_piece(std::byte* data, std::size_t size_bytes);
   [[nodiscard]] failure touch_piece(std::byte* data, std::size_t size_bytes);
+  [[nodiscard]] bool gets_huge_pages() const noexcept;
+  void judge_huge_pages(std::size_t size_bytes, clock::duration taken);
+  void give_up_huge_pages(std::byte* data, std::size_t size_bytes);
+  [[nodiscard]] failure register_ready(const interruption& interrupted);
   [[nodiscard]] failure populate_call(std::byte* data, std::size_t size_bytes);
   void note_page_kind();
+  void note_given_up_pages();
   [[nodiscard]] failure close_population();
   [[nodiscard]] failure verify();
   [[nodiscard]] failure verify_once(verify_policy how);
-  [[nodiscard]] failure register_with_cuda();
+  [[nodiscard]] failure register_with_cuda(const interruption& interrupted);
+  [[nodiscard]] bool can_do_without_cuda(const failure& why) const noexcept;
   [[nodiscard]] failure lock_instead(const failure& cuda);
   [[nodiscard]] failure fail(errc code, operation step, std::string message,
                              boost::system::error_code cause = {}) const;
@@ -80,9 +100,10 @@ class allocation {
   // Constant after construction.
   platform::platform& machine_;
   const topology& nodes_;
+  memory::admission& admission_;
+  const std::optional<std::size_t> reserve_bytes_;
   const request what_;
   const worker_facts workers_;
-  const std::optional<std::size_t> reserve_bytes_;
   const std::size_t base_page_bytes_;
 
   // Set by prepare(), then constant.
@@ -95,7 +116,15 @@ class allocation {
   int cuda_device_ = -1;
   std::size_t chunk_bytes_ = 0;
 
+  // Written by populate() on any thread, read when all is populated.
+  std::atomic<bool> are_huge_pages_slow_{false};
+  std::atomic<clock::rep> slowest_huge_page_{0};      // on average over a piece
+  std::atomic<std::size_t> given_up_bytes_{0};        // in base pages because of it
+  std::atomic<std::size_t> huge_bytes_seen_{0};       // in huge pages right after they were touched
+  std::atomic<bool> is_registration_refused_{false};  // and mlock is to be tried at the end
+
   std::unique_ptr<buffer_state> state_;
+  std::optional<chunked_registration> registration_;  // where the pin is CUDA's
   admission_ticket ticket_;
   clock::time_point started_;
   clock::time_point populate_started_;

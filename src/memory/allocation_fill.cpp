@@ -27,12 +27,71 @@ std::size_t allocation::piece_count() const noexcept {
   return (mapped_bytes() + piece_bytes_ - 1) / piece_bytes_;
 }
 
-failure allocation::populate(std::size_t piece) {
+failure allocation::populate(std::size_t piece, const interruption& interrupted) {
   NUMAPOOL_CHECK(piece < piece_count());
   const std::size_t offset = piece * piece_bytes_;
   const std::size_t size = std::min(piece_bytes_, mapped_bytes() - offset);
-  std::byte* const data = state_->mapped.data + offset;
-  return populate_by_call_ ? populate_call(data, size) : touch_piece(data, size);
+  if (failure why = fill_piece(state_->mapped.data + offset, size)) {
+    return why;
+  }
+  if (!registration_ || !registration_->has_chunks()) {
+    return {};
+  }
+  registration_->add_resident(piece);
+  return register_ready(interrupted);
+}
+
+failure allocation::fill_piece(std::byte* data, std::size_t size_bytes) {
+  const bool is_judged = gets_huge_pages() && what_.huge_page_budget.count() > 0;
+  if (is_judged && are_huge_pages_slow_.load(std::memory_order_relaxed)) {
+    give_up_huge_pages(data, size_bytes);
+    return populate_by_call_ ? populate_call(data, size_bytes) : touch_piece(data, size_bytes);
+  }
+  const clock::time_point begun = clock::now();
+  failure why = populate_by_call_ ? populate_call(data, size_bytes) : touch_piece(data, size_bytes);
+  if (is_judged) {
+    judge_huge_pages(size_bytes, clock::now() - begun);
+  }
+  return why;
+}
+
+bool allocation::gets_huge_pages() const noexcept {
+  return huge_page_bytes_ != 0 && !is_hugetlb_;
+}
+
+// On a node whose free memory is in fragments, the kernel may compact for each huge page, at
+// gigabytes a minute (TensorRT-LLM#15430). One slow piece is enough to know: each worker ends the
+// one that it has, and what is left comes in base pages.
+void allocation::judge_huge_pages(std::size_t size_bytes, clock::duration taken) {
+  constexpr std::size_t unit = 2ULL << 20U;  // that the budget is for
+  const auto units = static_cast<clock::rep>(std::max(size_bytes / unit, std::size_t{1}));
+  const clock::rep each = taken.count() / units;
+  if (clock::duration(each) <= what_.huge_page_budget) {
+    return;
+  }
+  clock::rep slowest = slowest_huge_page_;
+  while (each > slowest && !slowest_huge_page_.compare_exchange_weak(slowest, each)) {
+  }
+  are_huge_pages_slow_ = true;
+}
+
+// Where the kernel refuses the advice the piece gets what comes: slow is no failure.
+void allocation::give_up_huge_pages(std::byte* data, std::size_t size_bytes) {
+  if (!machine_.memory.advise(data, size_bytes, platform::advice::no_huge_pages)) {
+    given_up_bytes_ += size_bytes;
+  }
+}
+
+failure allocation::register_ready(const interruption& interrupted) {
+  if (is_registration_refused_) {
+    return {};
+  }
+  failure why = registration_->register_ready(interrupted);
+  if (why && can_do_without_cuda(why)) {
+    is_registration_refused_ = true;
+    return {};
+  }
+  return why;
 }
 
 // One byte a huge page, if huge pages come; a byte a base page where they do not. Which it was is
@@ -48,6 +107,7 @@ failure allocation::touch_piece(std::byte* data, std::size_t size_bytes) {
     if (!error && !machine_.memory.scan_huge_bytes(data, huge_part, huge_bytes) &&
         huge_bytes == huge_part) {
       done = huge_part;
+      huge_bytes_seen_ += huge_part;
     }
   }
   if (!error && done < size_bytes) {
@@ -74,8 +134,9 @@ failure allocation::populate_call(std::byte* data, std::size_t size_bytes) {
               operation::populate, "pages could not be made resident: " + error.message(), error);
 }
 
-failure allocation::finish() {
+failure allocation::finish(const interruption& interrupted) {
   note_page_kind();
+  note_given_up_pages();
   if (failure why = close_population()) {
     return why;
   }
@@ -87,11 +148,12 @@ failure allocation::finish() {
   }
   const clock::time_point verified = clock::now();
   state_->timings.verify = verified - populated;
-  if (failure why = register_with_cuda()) {
+  if (failure why = register_with_cuda(interrupted)) {
     return why;
   }
   const clock::time_point done = clock::now();
-  state_->timings.register_ = done - verified;
+  state_->timings.register_ =
+      registration_ && registration_->has_chunks() ? registration_->busy_time() : done - verified;
   state_->timings.total = done - started_;
   return {};
 }
@@ -121,8 +183,10 @@ void allocation::note_page_kind() {
     pages.huge_bytes = mapped_bytes();
     return;
   }
-  std::size_t huge_bytes = 0;
-  if (machine_.memory.scan_huge_bytes(state_->mapped.data, mapped_bytes(), huge_bytes) &&
+  // Where each piece found nothing but huge pages there is nothing to look for.
+  std::size_t huge_bytes = huge_bytes_seen_;
+  if (huge_bytes != mapped_bytes() &&
+      machine_.memory.scan_huge_bytes(state_->mapped.data, mapped_bytes(), huge_bytes) &&
       machine_.memory.read_huge_bytes(state_->mapped.data, mapped_bytes(), huge_bytes)) {
     pages.reason +=
         pages.reason.empty() ? "the kernel does not say how many bytes are in huge pages" : "";
@@ -137,6 +201,23 @@ void allocation::note_page_kind() {
     add_page_reason(is_thp_never(machine_.files) ? "transparent huge pages are set to never"
                                                  : "the kernel had no huge page to give");
   }
+}
+
+void allocation::note_given_up_pages() {
+  state_->pages.given_up_bytes = given_up_bytes_;
+  if (given_up_bytes_ == 0) {
+    return;
+  }
+  const auto in_us = [](clock::rep ticks) {
+    return std::to_string(
+               std::chrono::duration_cast<std::chrono::microseconds>(clock::duration(ticks))
+                   .count()) +
+           " us";
+  };
+  add_page_reason("2 MiB of huge pages took " + in_us(slowest_huge_page_) +
+                  ", over the budget of " + std::to_string(what_.huge_page_budget.count()) +
+                  " us, so " + std::to_string(given_up_bytes_ >> 20U) +
+                  " MiB were filled with base pages");
 }
 
 failure allocation::verify() {
@@ -173,13 +254,12 @@ failure allocation::verify_once(verify_policy how) {
   return {};
 }
 
-failure allocation::register_with_cuda() {
-  if (pin_plan_ != pin_kind::cuda) {
+failure allocation::register_with_cuda(const interruption& interrupted) {
+  if (!registration_) {
     return {};
   }
-  if (failure why = register_all(*state_, cuda_device_, chunk_bytes_)) {
-    const bool can_never_register = why.cause == boost::system::errc::not_supported;
-    return what_.pin == pin_policy::automatic && can_never_register ? lock_instead(why) : why;
+  if (failure why = registration_->register_rest(interrupted)) {
+    return can_do_without_cuda(why) ? lock_instead(why) : why;
   }
   state_->pin.obtained = pin_kind::cuda;
   // A long-term pin may migrate pages first (out of movable zones), so strict is checked where they
@@ -189,6 +269,10 @@ failure allocation::register_with_cuda() {
 
 // Some platforms have CUDA and no host registration (801, vllm-omni#6240): there mlock is the best
 // pin to be had.
+bool allocation::can_do_without_cuda(const failure& why) const noexcept {
+  return what_.pin == pin_policy::automatic && why.cause == boost::system::errc::not_supported;
+}
+
 failure allocation::lock_instead(const failure& cuda) {
   state_->pin.via = pin_route::none;
   state_->pin.error = cuda.cause;

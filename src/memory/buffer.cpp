@@ -9,6 +9,7 @@
 #include "base/check.hpp"
 #include "memory/buffer_state.hpp"
 #include "memory/placement.hpp"
+#include "memory/release_queue.hpp"
 
 namespace numapool {
 namespace memory {
@@ -94,9 +95,8 @@ void buffer_state::release() noexcept {
   if (!holds_memory()) {
     return;
   }
-  if (machine->threads.process_generation() != process_generation) {
-    return;  // a forked child: the pages are its parent's (MADV_DONTFORK), and so is the driver's
-             // knowledge of them
+  if (!is_ours()) {
+    return;
   }
   // A device may still write to a range that the driver did not take back: such memory is never
   // unmapped.
@@ -134,14 +134,24 @@ std::string_view enumerator_name(Enum value,
 buffer::buffer() noexcept = default;
 buffer::buffer(std::unique_ptr<memory::buffer_state> state) noexcept : state_(std::move(state)) {}
 buffer::buffer(buffer&& other) noexcept = default;
-buffer& buffer::operator=(buffer&& other) noexcept = default;
-buffer::~buffer() = default;
+buffer& buffer::operator=(buffer&& other) noexcept {
+  if (this != &other) {
+    memory::release(std::exchange(state_, std::move(other.state_)));
+  }
+  return *this;
+}
+buffer::~buffer() {
+  memory::release(std::move(state_));
+}
 
 buffer::operator bool() const noexcept {
   return state_ != nullptr && state_->holds_memory();
 }
 void buffer::reset() noexcept {
-  state_.reset();
+  memory::release(std::move(state_));
+}
+void wait_for_releases() noexcept {
+  memory::release_queue::of_process().wait();
 }
 
 std::byte* buffer::data() const noexcept {

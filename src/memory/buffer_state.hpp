@@ -36,6 +36,11 @@ struct buffer_state {
     return buffer(std::move(state));
   }
   [[nodiscard]] bool holds_memory() const noexcept { return mapped.data != nullptr; }
+  /// False in a forked child: the pages are its parent's (MADV_DONTFORK), and so is the driver's
+  /// knowledge of them.
+  [[nodiscard]] bool is_ours() const noexcept {
+    return machine->threads.process_generation() == process_generation;
+  }
 
   /// Takes ownership of a fresh mapping.
   void adopt(const platform::mapping& made) noexcept;
@@ -66,6 +71,8 @@ struct buffer_state {
   pin_outcome pin;
   numapool::timings timings;
   failure why;
+
+  std::unique_ptr<buffer_state> next_released;  // the release queue's
 
  private:
   void release() noexcept;

@@ -93,8 +93,9 @@ platform::error_code ask_numa_maps(const platform::platform& machine, const meas
   if (const auto error = machine.files.read_text("/proc/self/numa_maps", text)) {
     return error;
   }
-  result.by_node = read_numa_maps(text, reinterpret_cast<std::uintptr_t>(range.data),
-                                  machine.memory.page_size_bytes());
+  const auto begin = reinterpret_cast<std::uintptr_t>(range.data);
+  result.by_node =
+      read_numa_maps(text, begin, begin + range.size_bytes, machine.memory.page_size_bytes());
   if (result.by_node.empty()) {
     return {ENOENT, boost::system::system_category()};
   }
@@ -131,7 +132,7 @@ std::string_view next_word(std::string_view& line) {
 }
 
 // "N0=512 N1=3 kernelpagesize_kB=4": counts are in pages of the size that the line ends with.
-std::vector<pages_on_node> read_numa_maps_line(std::string_view line, std::size_t base_page_bytes) {
+void add_numa_maps_line(std::string_view line, std::size_t base_page_bytes, counts& sum) {
   counts found;
   std::size_t page_bytes = base_page_bytes;
   for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
@@ -151,7 +152,9 @@ std::vector<pages_on_node> read_numa_maps_line(std::string_view line, std::size_
       }
     }
   }
-  return to_vector(found, std::max<std::size_t>(page_bytes / base_page_bytes, 1));
+  for (const auto& [node, pages] : found) {
+    sum[node] += pages * std::max<std::size_t>(page_bytes / base_page_bytes, 1);
+  }
 }
 
 }  // namespace
@@ -191,17 +194,20 @@ placement measure_placement(const platform::platform& machine, const measured_ra
   return result;
 }
 
-std::vector<pages_on_node> read_numa_maps(std::string_view text, std::uint64_t address,
-                                          std::size_t base_page_bytes) {
+// A range has a line for each part whose advice differs: where huge pages were given up midway.
+std::vector<pages_on_node> read_numa_maps(std::string_view text, std::uint64_t begin,
+                                          std::uint64_t end, std::size_t base_page_bytes) {
+  counts found;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (read_number<std::uint64_t>(next_word(line), 16) == address) {
-      return read_numa_maps_line(line, base_page_bytes);
+    const std::size_t line_end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, line_end);
+    text.remove_prefix(std::min(line_end + 1, text.size()));
+    const auto address = read_number<std::uint64_t>(next_word(line), 16);
+    if (address && *address >= begin && *address < end) {
+      add_numa_maps_line(line, base_page_bytes, found);
     }
   }
-  return {};
+  return to_vector(found, 1);
 }
 
 }  // namespace numapool::memory

@@ -30,10 +30,10 @@ struct measured_range {
 [[nodiscard]] placement measure_placement(const platform::platform& machine,
                                           const measured_range& range, verify_policy how);
 
-/// Pages by node of the mapping that starts at `address`, in a numa_maps text (proc(5)); in base
+/// Pages by node of the mappings that start in [begin, end), in a numa_maps text (proc(5)); in base
 /// pages. Empty when the text has no such mapping.
-[[nodiscard]] std::vector<pages_on_node> read_numa_maps(std::string_view text,
-                                                        std::uint64_t address,
+[[nodiscard]] std::vector<pages_on_node> read_numa_maps(std::string_view text, std::uint64_t begin,
+                                                        std::uint64_t end,
                                                         std::size_t base_page_bytes);
 
 }  // namespace numapool::memory

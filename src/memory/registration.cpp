@@ -6,6 +6,8 @@
 #include <chrono>
 #include <numeric>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <numapool/device.hpp>
 
@@ -89,29 +91,105 @@ int choose_device(const platform::platform& machine, const topology& nodes, node
   return 0;
 }
 
-failure register_all(buffer_state& state, int device, std::size_t chunk_bytes) {
+chunked_registration::chunked_registration(buffer_state& state, int device, std::size_t chunk_bytes,
+                                           std::size_t piece_bytes)
+    : state_(state), device_(device), chunk_bytes_(chunk_bytes), piece_bytes_(piece_bytes) {
   const std::size_t size = state.mapped.size_bytes;
-  NUMAPOOL_CHECK(chunk_bytes > 0 && state.registrations.empty());
+  NUMAPOOL_CHECK(chunk_bytes > 0 && piece_bytes > 0 && state.registrations.empty());
   state.registrations.reserve((size + chunk_bytes - 1) / chunk_bytes);
   state.registered_device = device;
-  for (std::size_t offset = 0; offset < size; offset += chunk_bytes) {
-    registration range{offset, std::min(chunk_bytes, size - offset), nullptr};
-    const auto cause = state.machine->registrar.register_range(
-        device, state.mapped.data + offset, range.size_bytes, &range.device_pointer);
-    if (cause) {
-      static_cast<void>(state.unregister_all());
-      return {errc::registration_failed,
-              operation::pin,
-              state.node_requested,
-              range.size_bytes,
-              cause,
-              "CUDA device " + std::to_string(device) + " refused to register " +
-                  std::to_string(range.size_bytes) + " bytes: " + cause.message() +
-                  "; smaller chunks may pass, and a pin by mlock needs no CUDA"};
+  is_piece_resident_.resize((size + piece_bytes - 1) / piece_bytes);
+}
+
+bool chunked_registration::has_chunks() const noexcept {
+  return chunk_bytes_ < state_.mapped.size_bytes;
+}
+
+void chunked_registration::add_resident(std::size_t piece) {
+  const base::lock_guard lock(mutex_);
+  is_piece_resident_[piece] = true;
+  while (resident_pieces_ < is_piece_resident_.size() && is_piece_resident_[resident_pieces_]) {
+    ++resident_pieces_;
+  }
+}
+
+std::size_t chunked_registration::resident_bytes() const {
+  const base::lock_guard lock(mutex_);
+  return std::min(resident_pieces_ * piece_bytes_, state_.mapped.size_bytes);
+}
+
+std::size_t chunked_registration::next_chunk_bytes() const noexcept {
+  return std::min(chunk_bytes_, state_.mapped.size_bytes - registered_bytes_);
+}
+
+bool chunked_registration::is_ready() const {
+  return registered_bytes_ < state_.mapped.size_bytes &&
+         registered_bytes_ + next_chunk_bytes() <= resident_bytes();
+}
+
+// Looks once more after it has let go: a piece that became resident meanwhile found it busy.
+failure chunked_registration::register_ready(const interruption& interrupted) {
+  while (is_ready() && !is_registering_.exchange(true)) {
+    failure why;
+    while (!why && is_ready()) {
+      why = register_next(interrupted);
     }
-    state.add_registration(range);
+    is_registering_ = false;
+    if (why) {
+      return why;
+    }
   }
   return {};
+}
+
+failure chunked_registration::register_rest(const interruption& interrupted) {
+  NUMAPOOL_CHECK(!is_registering_);
+  while (registered_bytes_ < state_.mapped.size_bytes) {
+    if (failure why = register_next(interrupted)) {
+      static_cast<void>(state_.unregister_all());
+      return why;
+    }
+  }
+  return {};
+}
+
+failure chunked_registration::register_next(const interruption& interrupted) {
+  if (interrupted && registered_bytes_ > 0) {
+    if (failure why = interrupted()) {
+      return why;
+    }
+  }
+  registration range{registered_bytes_, next_chunk_bytes(), nullptr};
+  const auto begun = std::chrono::steady_clock::now();
+  const auto cause = state_.machine->registrar.register_range(
+      device_, state_.mapped.data + range.offset_bytes, range.size_bytes, &range.device_pointer);
+  if (cause) {
+    return {errc::registration_failed,
+            operation::pin,
+            state_.node_requested,
+            range.size_bytes,
+            cause,
+            "CUDA device " + std::to_string(device_) + " refused to register " +
+                std::to_string(range.size_bytes) + " bytes: " + cause.message() +
+                "; smaller chunks may pass, and a pin by mlock needs no CUDA"};
+  }
+  state_.add_registration(range);
+  registered_bytes_ += range.size_bytes;
+  rest_after(std::chrono::steady_clock::now() - begun);
+  return {};
+}
+
+// A hundredth of the time, at least as long as a woken thread needs to run; not after each of many
+// short calls.
+void chunked_registration::rest_after(std::chrono::nanoseconds taken) {
+  constexpr std::chrono::microseconds rest_min{200};
+  constexpr std::chrono::milliseconds busy_max{2};
+  busy_ += taken;
+  busy_since_rest_ += taken;
+  if (busy_since_rest_ >= busy_max && registered_bytes_ < state_.mapped.size_bytes) {
+    std::this_thread::sleep_for(std::max<std::chrono::nanoseconds>(rest_min, taken / 100));
+    busy_since_rest_ = std::chrono::nanoseconds(0);
+  }
 }
 
 }  // namespace numapool::memory

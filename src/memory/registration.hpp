@@ -3,7 +3,10 @@
 
 // Pinning with CUDA: which device, in which ranges, and the undoing of a half-done one.
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include <numapool/error.hpp>
 #include <numapool/topology.hpp>
 
+#include "base/mutex.hpp"
 #include "memory/buffer_state.hpp"
 #include "platform/platform.hpp"
 
@@ -39,9 +43,51 @@ struct chunk_options {
 [[nodiscard]] int choose_device(const platform::platform& machine, const topology& nodes,
                                 node_id node, int device_count);
 
-/// Registers all of `state`'s memory in chunks of `chunk_bytes` with `device` current. On an error
-/// nothing is registered, unless the driver also refuses to take back a part; then that part stays
-/// in `state.registrations`.
-[[nodiscard]] failure register_all(buffer_state& state, int device, std::size_t chunk_bytes);
+/// Registers a buffer in chunks, in order, each as soon as it is resident, while others go on to
+/// make the rest so. Between chunks it rests, so that other threads' driver calls get their turn: a
+/// driver's lock is not fair to those who wait, who sleep, against one who asks again at once.
+///
+/// Threads: add_resident() and register_ready() by any number; register_rest() alone.
+class chunked_registration {
+ public:
+  /// Asked between chunks: whether to go on.
+  using interruption = std::function<failure()>;
+
+  /// `state` outlives it and has no registration. Becomes resident in pieces of `piece_bytes`.
+  chunked_registration(buffer_state& state, int device, std::size_t chunk_bytes,
+                       std::size_t piece_bytes);
+
+  [[nodiscard]] bool has_chunks() const noexcept;  ///< more than one
+  void add_resident(std::size_t piece);
+  /// Registers what is resident, unless another thread is at it. On an error what was registered
+  /// stays so in the state: the caller drops it.
+  [[nodiscard]] failure register_ready(const interruption& interrupted);
+  /// Registers all that is not yet. On an error nothing is registered, unless the driver also
+  /// refuses to take back a part, which then stays in `state.registrations`.
+  [[nodiscard]] failure register_rest(const interruption& interrupted);
+  /// Spent registering so far, rests left out.
+  [[nodiscard]] std::chrono::nanoseconds busy_time() const noexcept { return busy_; }
+
+ private:
+  [[nodiscard]] std::size_t resident_bytes() const;
+  [[nodiscard]] bool is_ready() const;
+  [[nodiscard]] std::size_t next_chunk_bytes() const noexcept;
+  [[nodiscard]] failure register_next(const interruption& interrupted);
+  void rest_after(std::chrono::nanoseconds taken);
+
+  buffer_state& state_;
+  const int device_;
+  const std::size_t chunk_bytes_;
+  const std::size_t piece_bytes_;
+
+  std::atomic<bool> is_registering_{false};  // whoever sets it owns the three below
+  std::atomic<std::size_t> registered_bytes_{0};
+  std::chrono::nanoseconds busy_{0};
+  std::chrono::nanoseconds busy_since_rest_{0};
+
+  mutable base::mutex mutex_;
+  std::vector<bool> is_piece_resident_ NUMAPOOL_GUARDED_BY(mutex_);
+  std::size_t resident_pieces_ NUMAPOOL_GUARDED_BY(mutex_) = 0;  // all before this one are
+};
 
 }  // namespace numapool::memory

@@ -6,7 +6,7 @@
 namespace numapool::platform {
 
 /// mmap(2) and its relatives, as the seam states them.
-class linux_memory final : public memory {
+class linux_memory : public memory {
  public:
   [[nodiscard]] std::size_t page_size_bytes() const noexcept override;
   error_code map(const map_options& options, mapping& made) override;

@@ -137,6 +137,9 @@ struct platform {
   numapool::platform::registrar& registrar;
   numapool::platform::nvml* nvml = nullptr;
   numapool::platform::programs* programs = nullptr;
+  /// Large buffers may be given back later, by a thread of the library's own: it all lives as long
+  /// as the process.
+  bool releases_in_background = false;
 };
 
 /// The running machine; never destroyed.

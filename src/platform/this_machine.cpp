@@ -8,8 +8,13 @@ namespace numapool::platform {
 namespace {
 
 platform& make_this_machine() {
-  return *new platform{*files_below("").release(), *new linux_threads, *new linux_memory,
-                       process_registrar(),        &process_nvml(),    &process_programs()};
+  return *new platform{*files_below("").release(),
+                       *new linux_threads,
+                       *new linux_memory,
+                       process_registrar(),
+                       &process_nvml(),
+                       &process_programs(),
+                       true};
 }
 
 }  // namespace

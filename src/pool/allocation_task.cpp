@@ -113,8 +113,9 @@ void allocation_task::begin() {
   }
   const memory::worker_facts facts{workers_->node(), workers_->running(), workers_->all_pinned(),
                                    node_source_};
-  allocation_.emplace(pool_.machine(), pool_.nodes(), what_, route_, facts,
-                      pool_.options().reserve_bytes);
+  allocation_.emplace(memory::surroundings{pool_.machine(), pool_.nodes(), pool_.admission(),
+                                           pool_.options().reserve_bytes},
+                      what_, route_, facts);
   failure why = interruption();
   if (!why) {
     why = allocation_->prepare();
@@ -130,7 +131,7 @@ void allocation_task::begin() {
 bool allocation_task::run_piece(std::size_t piece) noexcept {
   failure why = interruption();
   if (!why) {
-    why = allocation_->populate(piece);
+    why = allocation_->populate(piece, [this] { return interruption(); });
   }
   if (why) {
     fail(std::move(why));
@@ -151,7 +152,7 @@ void allocation_task::finished() noexcept {
     why = interruption();
   }
   if (!why) {
-    why = allocation_->finish();
+    why = allocation_->finish([this] { return interruption(); });
   }
   if (why) {
     complete_with(std::move(why));

@@ -45,6 +45,7 @@ pool_core::pool_core(platform::platform& machine, std::shared_ptr<const topology
                      const worker_pool_options& options)
     : machine_(machine),
       nodes_(std::move(nodes)),
+      admission_(machine.files, *nodes_),
       options_(options),
       process_generation_(machine.threads.process_generation()) {
   const auto options_for = [this](node_id node, const cpu_set& cpus, std::size_t usable) {

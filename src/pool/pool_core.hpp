@@ -19,6 +19,7 @@
 
 #include "base/mutex.hpp"
 #include "device/device_chain.hpp"
+#include "memory/admission.hpp"
 #include "platform/platform.hpp"
 #include "pool/node_workers.hpp"
 
@@ -50,6 +51,7 @@ class pool_core {
 
   [[nodiscard]] platform::platform& machine() noexcept { return machine_; }
   [[nodiscard]] const topology& nodes() const noexcept { return *nodes_; }
+  [[nodiscard]] memory::admission& admission() noexcept { return admission_; }
   [[nodiscard]] const worker_pool_options& options() const noexcept { return options_; }
   [[nodiscard]] bool is_forked_child() const noexcept;
 
@@ -107,6 +109,7 @@ class pool_core {
   // threads come later.
   platform::platform& machine_;
   const std::shared_ptr<const topology> nodes_;
+  memory::admission admission_;
   const worker_pool_options options_;
   const std::uint64_t process_generation_;
   base::mutex log_mutex_;  // held while the caller's function runs; nothing else is taken under it

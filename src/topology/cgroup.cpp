@@ -87,17 +87,17 @@ const memory_names& names_of(version of) {
   return of == version::v1 ? v1 : v2;
 }
 
+/// Empty where `text`, the file with the limit, has none.
 std::optional<memory_limit> read_memory_limit(version of, const std::string& folder,
-                                              const kernel_files& reader) {
+                                              std::string_view text, const kernel_files& reader) {
   // Version 1 writes "no limit" as the largest number of pages: 2^60 is far below it and far above
   // any machine.
   constexpr std::uint64_t no_limit = std::uint64_t{1} << 60U;
-  const memory_names& file = names_of(of);
-  const auto text = reader.text(folder + "/" + std::string(file.limit));
-  const auto limit = text ? base::parse_unsigned(base::trimmed(*text)) : std::nullopt;
+  const auto limit = base::parse_unsigned(base::trimmed(text));
   if (!limit || *limit >= no_limit) {
     return std::nullopt;  // "max" is no number
   }
+  const memory_names& file = names_of(of);
   memory_limit found{folder, *limit, 0, 0};
   found.usage_bytes = reader.number(folder + "/" + std::string(file.usage)).value_or(0);
   const std::string statistics = reader.text(folder + "/memory.stat").value_or("");
@@ -152,14 +152,45 @@ std::optional<double> read_cpu_quota(const platform::files& files, const kernel_
 }
 
 std::vector<memory_limit> memory_limits(const platform::files& files) {
+  return memory_limit_reader(files).read();
+}
+
+std::vector<memory_limit> memory_limit_reader::read() {
+  std::string memberships;
+  const bool is_unknown = files_.read_text("/proc/self/cgroup", memberships).failed();
+  if (is_unknown || levels_.empty() || memberships != memberships_) {
+    memberships_ = std::move(memberships);
+    find_levels();
+  }
+  if (auto limits = read_levels()) {
+    return std::move(*limits);
+  }
+  find_levels();
+  return read_levels().value_or(std::vector<memory_limit>());
+}
+
+void memory_limit_reader::find_levels() {
+  levels_.clear();
+  for (hierarchy& tree : hierarchies_of("memory", files_)) {
+    for (std::string& folder : tree.folders) {
+      levels_.push_back({tree.version, std::move(folder), false});
+    }
+  }
+}
+
+// Empty where a file is gone that was there before: the cgroups have been mounted anew.
+std::optional<std::vector<memory_limit>> memory_limit_reader::read_levels() {
   std::vector<std::string> ignored;  // a limit that cannot be read is found by the kernel instead
-  const kernel_files reader(files, ignored);
+  const kernel_files reader(files_, ignored);
   std::vector<memory_limit> limits;
-  for (const hierarchy& tree : hierarchies_of("memory", files)) {
-    for (const std::string& folder : tree.folders) {
-      if (auto limit = read_memory_limit(tree.version, folder, reader)) {
-        limits.push_back(std::move(*limit));
-      }
+  for (level& one : levels_) {
+    const auto text = reader.text(one.folder + "/" + std::string(names_of(one.of).limit));
+    if (one.has_limit_file && !text) {
+      return std::nullopt;
+    }
+    one.has_limit_file = text.has_value();
+    if (auto limit = text ? read_memory_limit(one.of, one.folder, *text, reader) : std::nullopt) {
+      limits.push_back(std::move(*limit));
     }
   }
   return limits;

@@ -38,8 +38,9 @@ inline outcome allocate(fake_machine& machine, const request& what,
   const node_id home = options.pinned ? nodes.nearest_usable_node(what.node) : node_id::unknown;
   static_cast<void>(machine.threads().set_affinity(
       home.is_unknown() ? nodes.allowed_cpus() : nodes.find(home)->usable_cpus));
-  memory::allocation steps(platform, nodes, what, options.route, {home, 1, options.pinned},
-                           options.reserve_bytes);
+  memory::admission admission(platform.files, nodes);
+  memory::allocation steps({platform, nodes, admission, options.reserve_bytes}, what, options.route,
+                           {home, 1, options.pinned});
   done.why = steps.prepare();
   for (std::size_t piece = 0; !done.why && piece < steps.piece_count(); ++piece) {
     done.why = steps.populate(piece);

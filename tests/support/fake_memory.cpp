@@ -192,6 +192,7 @@ error_code fake_memory::map(const platform::map_options& options, platform::mapp
   of.hugetlb_bytes = options.huge_page_size_bytes;
   of.misplaced_on = misplace_on_;
   of.pages.resize(mapped.size_bytes / unit);
+  of.wants_huge.resize(of.pages.size());
   ++mappings_made_;
   made = mapped;
   return {};
@@ -243,11 +244,12 @@ error_code fake_memory::advise(std::byte* data, std::size_t size_bytes, advice w
   EXPECT_EQ(size_bytes % unit, 0U);
   switch (what) {
     case advice::huge_pages:
-      of->wants_huge = true;
+    case advice::no_huge_pages: {
+      const auto from =
+          of->wants_huge.begin() + (data - of->mapped.data) / static_cast<std::ptrdiff_t>(unit);
+      std::fill_n(from, size_bytes / unit, what == advice::huge_pages);
       return {};
-    case advice::no_huge_pages:
-      of->wants_huge = false;
-      return {};
+    }
     case advice::dont_fork:
       of->dont_fork = true;
       return {};
@@ -381,7 +383,7 @@ bool fake_memory::fault_huge(books& of, std::size_t index) {
                         first + step <= of.pages.size();
   const bool is_given =
       can_.thp == thp_rule::always || (can_.thp == thp_rule::alternate && first / step % 2 == 0);
-  if (!of.wants_huge || !is_whole || !is_given) {
+  if (!of.wants_huge[index] || !is_whole || !is_given) {
     return false;
   }
   const auto begin = of.pages.begin() + static_cast<std::ptrdiff_t>(first);

@@ -108,13 +108,13 @@ class fake_memory final : public platform::memory {
   struct books {
     platform::mapping mapped;
     std::size_t hugetlb_bytes = 0;
-    bool wants_huge = false;
     bool dont_fork = false;
     bool locked = false;
     std::optional<platform::memory_policy> policy;
     node_set policy_nodes;
     std::optional<node_id> misplaced_on;
     std::vector<page> pages;
+    std::vector<bool> wants_huge;  // by page
   };
 
   // The mapping that holds all of the range; a test failure and null when there is none.

@@ -189,14 +189,17 @@ TEST(RealAllocation, IsZeroedAlthoughTheMemoryWasUsedBefore) {
 TEST(RealAllocation, GivesEverythingBack) {
   worker_pool pool;
   pool.allocate(ask()).reset();
+  wait_for_releases();
   const std::size_t areas = test::areas_kept_from_children();
   const std::uint64_t locked = test::status_bytes("VmLck");
   const std::uint64_t resident = test::status_bytes("VmRSS");
   for (int round = 0; round < 10; ++round) {
     request what = ask(16 * mib);
     what.pin = pin_policy::automatic;
-    const buffer held = pool.allocate(what);
+    buffer held = pool.allocate(what);
     EXPECT_EQ(test::areas_kept_from_children(), areas + 1) << "a forked child has no share in it";
+    held.reset();
+    wait_for_releases();
   }
   EXPECT_EQ(test::areas_kept_from_children(), areas);
   EXPECT_EQ(test::status_bytes("VmLck"), locked);
@@ -260,9 +263,9 @@ TEST(RealPool, HasThreadsNamedAndPinnedThatEndWithIt) {
   const std::string name = "numapool-" + std::to_string(node.id.value());
   {
     worker_pool pool;
-    EXPECT_THAT(test::tasks_named("numapool-"), IsEmpty());
+    EXPECT_THAT(test::tasks_named(name), IsEmpty());
     pool.submit(node.id, [] {});
-    const auto threads = test::tasks_named("numapool-");
+    const auto threads = test::tasks_named(name);
     EXPECT_EQ(threads.size(), pool.stats().nodes.front().workers);
     ASSERT_FALSE(threads.empty());
     for (const auto& thread : threads) {
@@ -270,7 +273,7 @@ TEST(RealPool, HasThreadsNamedAndPinnedThatEndWithIt) {
       EXPECT_TRUE(cpu_set::parse_list(thread.cpus).is_subset_of(node.usable_cpus)) << thread.cpus;
     }
   }
-  EXPECT_THAT(test::tasks_named("numapool-"), IsEmpty());
+  EXPECT_THAT(test::tasks_named(name), IsEmpty());
 }
 
 }  // namespace

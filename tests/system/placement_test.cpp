@@ -88,8 +88,9 @@ TEST(RealPlacement, AgreesWithNumaMaps) {
   for (const page_policy pages : {page_policy::base, page_policy::thp}) {
     what.pages = pages;
     const buffer held = pool.allocate(what);
+    const auto begin = reinterpret_cast<std::uintptr_t>(held.data());
     const auto second =
-        memory::read_numa_maps(numa_maps(), reinterpret_cast<std::uintptr_t>(held.data()), page);
+        memory::read_numa_maps(numa_maps(), begin, begin + held.mapped_bytes(), page);
     ASSERT_EQ(second.size(), held.placement().by_node.size());
     for (std::size_t i = 0; i < second.size(); ++i) {
       EXPECT_EQ(second[i].node, held.placement().by_node[i].node);

@@ -35,7 +35,7 @@ admission_request ask(node_id node, std::size_t size_bytes, bool strict = true) 
 
 failure try_to_admit(fake_machine& machine, const admission_request& wanted) {
   admission_ticket ticket;
-  return admit(machine.platform().files, *machine.nodes(), wanted, ticket);
+  return admission(machine.platform().files, *machine.nodes()).admit(wanted, ticket);
 }
 
 bool fits(fake_machine& machine, const admission_request& wanted) {
@@ -165,7 +165,8 @@ TEST(Admission, CountsWhatIsAdmittedUntilItIsGivenBack) {
   machine.memory().set_free(node_0, 10 * gib);
   machine.memory().set_free(node_1, 10 * gib);
   admission_ticket first;
-  ASSERT_FALSE(admit(machine.platform().files, *machine.nodes(), ask(node_0, 6 * gib), first));
+  ASSERT_FALSE(
+      admission(machine.platform().files, *machine.nodes()).admit(ask(node_0, 6 * gib), first));
   EXPECT_FALSE(fits(machine, ask(node_0, 6 * gib)));
   EXPECT_TRUE(fits(machine, ask(node_1, 6 * gib))) << "another node's memory is not taken by it";
   first.give_back(5 * gib);
@@ -180,7 +181,8 @@ TEST(Admission, CountsWhatIsAdmittedAgainstTheCgroupToo) {
   fake_machine machine(machine_plan::two_nodes());
   machine.set_cgroup_memory(8 * gib, 0);
   admission_ticket first;
-  ASSERT_FALSE(admit(machine.platform().files, *machine.nodes(), ask(node_0, 4 * gib), first));
+  ASSERT_FALSE(
+      admission(machine.platform().files, *machine.nodes()).admit(ask(node_0, 4 * gib), first));
   EXPECT_EQ(try_to_admit(machine, ask(node_1, 4 * gib)).code, errc::cgroup_memory_limit);
 }
 
@@ -197,7 +199,8 @@ TEST(Admission, LetsInNoMoreThanFitsWhenManyAskAtOnce) {
       threads.emplace_back([&] {
         ready.arrive_and_wait();
         admission_ticket ticket;
-        if (!admit(machine.platform().files, *machine.nodes(), ask(node_0, 3 * gib), ticket)) {
+        if (!admission(machine.platform().files, *machine.nodes())
+                 .admit(ask(node_0, 3 * gib), ticket)) {
           ++admitted;
         }
         asked.arrive_and_wait();  // all tickets are held until everybody has asked

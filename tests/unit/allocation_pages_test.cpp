@@ -5,7 +5,9 @@
 // Method: as allocation_test.cpp.
 
 #include <cerrno>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -46,6 +48,13 @@ TEST(Request, WithANegativeTimeoutIsRefused) {
   fake_machine machine(machine_plan::two_nodes());
   request what = ask(node_0);
   what.timeout = std::chrono::milliseconds(-1);
+  expect_refused(machine, what, errc::invalid_option, operation::resolve);
+}
+
+TEST(Request, WithANegativeHugePageBudgetIsRefused) {
+  fake_machine machine(machine_plan::two_nodes());
+  request what = ask(node_0);
+  what.huge_page_budget = std::chrono::microseconds(-1);
   expect_refused(machine, what, errc::invalid_option, operation::resolve);
 }
 
@@ -149,6 +158,43 @@ TEST(Pages, AreBaseWhenAskedForAndNotHugeByAccident) {
   EXPECT_EQ(machine.faults().count(seam_call::advise_huge_pages), 0U);
   EXPECT_EQ(machine.faults().count(seam_call::advise_no_huge_pages), 1U);
   EXPECT_THAT(done.result.pages().reason, IsEmpty());
+}
+
+// TensorRT-LLM#15430: THP faults that compact, at gigabytes a minute.
+TEST(Pages, AreBaseOnceHugeOnesHaveBecomeTooSlow) {
+  fake_machine machine(machine_plan::two_nodes());
+  const std::byte* first = nullptr;
+  machine.memory().set_populate_hook([&first](const std::byte* data) {
+    first = first == nullptr ? data : first;
+    if (data >= first + 32 * mib && data < first + 64 * mib) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // 1.25 ms for 2 MiB
+    }
+  });
+  request what = ask(node_0, 128 * mib);
+  what.huge_page_budget = std::chrono::microseconds(1000);
+  for (const populate_mode mode : {populate_mode::quiet, populate_mode::fast}) {
+    what.populate = mode;
+    first = nullptr;
+    const outcome done = allocate(machine, what);
+    ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+    EXPECT_EQ(done.result.pages().huge_bytes, 64 * mib);
+    EXPECT_EQ(done.result.pages().given_up_bytes, 64 * mib);
+    EXPECT_THAT(done.result.pages().reason, HasSubstr("over the budget of 1000 us"));
+    EXPECT_THAT(done.result.pages().reason, HasSubstr("64 MiB were filled with base pages"));
+    EXPECT_EQ(machine.memory().resident_pages(done.result.data(), 128 * mib), 128U * 256);
+  }
+}
+
+TEST(Pages, AreHugeHoweverSlowWithoutABudget) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.memory().set_populate_hook(
+      [](const std::byte*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+  request what = ask(node_0, 64 * mib);
+  what.huge_page_budget = std::chrono::microseconds(0);
+  const outcome done = allocate(machine, what);
+  ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+  EXPECT_EQ(done.result.pages().huge_bytes, 64 * mib);
+  EXPECT_EQ(done.result.pages().given_up_bytes, 0U);
 }
 
 TEST(Pages, SayWhyTheyAreNotHuge) {

@@ -200,6 +200,33 @@ TEST(MemoryLimits, Version1CountsTotalsAndKnowsNoLimit) {
   EXPECT_EQ(limits[0].reclaimable_bytes, 4608U);
 }
 
+// A process may be moved, its cgroup's limit changed, and the whole tree mounted elsewhere.
+TEST(MemoryLimits, FollowAProcessThatIsMoved) {
+  const std::string mounts = "cgroup2 /c cgroup2 rw 0 0\n";
+  tests::text_files files({{"/proc/mounts", mounts},
+                           {"/proc/self/cgroup", "0::/a\n"},
+                           {"/c/a/memory.max", "1000\n"},
+                           {"/c/b/memory.max", "3000\n"},
+                           {"/d/b/memory.max", "5000\n"}});
+  memory_limit_reader reader(files);
+  const auto limit = [&reader] {
+    const std::vector<memory_limit> limits = reader.read();
+    return limits.size() == 1 ? limits[0].limit_bytes : 0;
+  };
+  EXPECT_EQ(limit(), 1000U);
+  files.put("/c/a/memory.max", "2000\n");
+  EXPECT_EQ(limit(), 2000U);
+  files.put("/proc/self/cgroup", "0::/b\n");
+  EXPECT_EQ(limit(), 3000U);
+  files.put("/proc/mounts", "cgroup2 /d cgroup2 rw 0 0\n");
+  files.remove("/c/b/memory.max");
+  EXPECT_EQ(limit(), 5000U);
+  files.put("/d/b/memory.max", "max\n");
+  EXPECT_EQ(limit(), 0U);
+  files.put("/d/b/memory.max", "6000\n");
+  EXPECT_EQ(limit(), 6000U);
+}
+
 TEST(MemoryLimits, AreNoneWithoutCgroups) {
   EXPECT_TRUE(memory_limits(tests::text_files()).empty());
 }

@@ -209,33 +209,40 @@ const char* const numa_maps =
     "7f0030000000 default file=/tmp/N5=7 anon=2 N3=2";
 
 TEST(NumaMaps, GivesThePagesOfTheMappingThatStartsThere) {
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0000000000, 4096),
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0000000000, 0x7f0000000000 + 4096, 4096),
               ElementsAre(On(node_0, 1000), On(node_1, 24)));
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x400000, 4096), ElementsAre(On(node_1, 3)));
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x400000, 0x400000 + 4096, 4096),
+              ElementsAre(On(node_1, 3)));
 }
 
 TEST(NumaMaps, CountsHugePagesInBasePages) {
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0010000000, 4096),
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0010000000, 0x7f0010000000 + 4096, 4096),
               ElementsAre(On(node_1, 1536), On(node_id(10), 512)));
-  EXPECT_THAT(read_numa_maps("1000 default N0=2 kernelpagesize_kB=64\n", 0x1000, 65536),
+  EXPECT_THAT(read_numa_maps("1000 default N0=2 kernelpagesize_kB=64\n", 0x1000, 0x2000, 65536),
               ElementsAre(On(node_0, 2)));
 }
 
 TEST(NumaMaps, IsEmptyForAnAddressInsideAMappingOrBetweenTwo) {
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0000001000, 4096), IsEmpty());
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f, 4096), IsEmpty());
-  EXPECT_THAT(read_numa_maps("", 0x1000, 4096), IsEmpty());
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0000001000, 0x7f0000001000 + 4096, 4096), IsEmpty());
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f, 0x7f + 4096, 4096), IsEmpty());
+  EXPECT_THAT(read_numa_maps("", 0x1000, 0x2000, 4096), IsEmpty());
 }
 
 TEST(NumaMaps, ReadsAMappingWithoutPagesAndALineWithoutItsEnd) {
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0020000000, 4096), IsEmpty());
-  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0030000000, 4096), ElementsAre(On(node_id(3), 2)));
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0020000000, 0x7f0020000000 + 4096, 4096), IsEmpty());
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0030000000, 0x7f0030000000 + 4096, 4096),
+              ElementsAre(On(node_id(3), 2)));
 }
 
 TEST(NumaMaps, PassesOverWordsThatAreNoCounts) {
   EXPECT_THAT(read_numa_maps("1000 default N0= N=3 Nx=4 N1=x =5 N2=99999999999999999999999 N0=1\n",
-                             0x1000, 4096),
+                             0x1000, 0x2000, 4096),
               ElementsAre(On(node_0, 1)));
+}
+
+TEST(NumaMaps, AddsUpTheLinesOfARangeThatAdviceHasSplit) {
+  EXPECT_THAT(read_numa_maps(numa_maps, 0x7f0000000000, 0x7f0020000000, 4096),
+              ElementsAre(On(node_0, 1000), On(node_1, 24 + 1536), On(node_id(10), 512)));
 }
 
 }  // namespace

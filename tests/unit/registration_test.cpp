@@ -3,7 +3,7 @@
 // Goal: ranges that a driver takes, that share no page and cut no block; the right device; a
 // half-done registration leaves nothing, and what a driver does not take back is neither forgotten
 // nor unmapped.
-// Method: the pure arithmetic in tables, and register_all() on a simulated machine.
+// Method: the pure arithmetic in tables, and chunked_registration on a simulated machine.
 
 #include "memory/registration.hpp"
 
@@ -26,6 +26,10 @@ using test::machine_plan;
 using test::mib;
 using testing::ElementsAre;
 using testing::IsEmpty;
+
+failure register_all(buffer_state& state, int device, std::size_t chunk_bytes) {
+  return chunked_registration(state, device, chunk_bytes, 32 * mib).register_rest({});
+}
 
 TEST(RegistrationLimit, Is2GibOnTheKernelsThatFailLongerPins) {
   const struct {
