@@ -5,6 +5,7 @@
 // node is an OOM kill, not an error (seen with MPOL_BIND by touch, MADV_POPULATE_WRITE and mlock
 // alike).
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -56,18 +57,35 @@ class admission {
   admission(const platform::files& files, const topology& nodes) noexcept;
   /// Errors: out_of_node_memory, out_of_memory, cgroup_memory_limit, naming what was asked, what
   /// there is and which limit. On success `ticket` holds the bytes. One at a time in the whole
-  /// process. Cost: reads one meminfo a node and a small file a cgroup.
+  /// process. Cost: reads one meminfo a node and a small file a cgroup, some 30 us; among requests
+  /// that come one upon the other and want little of what there is, only the first does.
   [[nodiscard]] failure admit(const admission_request& wanted, admission_ticket& ticket);
 
  private:
-  [[nodiscard]] failure check(const admission_request& wanted);
-  [[nodiscard]] failure check_node(const admission_request& wanted) const;
-  [[nodiscard]] failure check_machine(const admission_request& wanted) const;
-  [[nodiscard]] failure check_cgroups(const admission_request& wanted);
+  using clock = std::chrono::steady_clock;
+  /// What requests of one kind were found to have left to them.
+  struct reading {
+    node_id node;
+    bool strict = false;
+    std::optional<std::size_t> reserve_bytes;
+    clock::time_point when = clock::time_point::min();
+    std::uint64_t room_bytes = 0;   // the tightest limit's
+    std::uint64_t taken_bytes = 0;  // admitted since, resident meanwhile or not
+  };
+  [[nodiscard]] bool take_of_last_reading(const admission_request& wanted);
+  // These lower `room_bytes` to what they find.
+  [[nodiscard]] failure check(const admission_request& wanted, std::uint64_t& room_bytes);
+  [[nodiscard]] failure check_node(const admission_request& wanted,
+                                   std::uint64_t& room_bytes) const;
+  [[nodiscard]] failure check_machine(const admission_request& wanted,
+                                      std::uint64_t& room_bytes) const;
+  [[nodiscard]] failure check_cgroups(const admission_request& wanted, std::uint64_t& room_bytes);
 
   const platform::files& files_;
   const topology& nodes_;
-  cgroup::memory_limit_reader cgroups_;  // one admission at a time uses it
+  // One admission at a time uses them.
+  cgroup::memory_limit_reader cgroups_;
+  reading last_;
 };
 
 /// Free huge pages of `page_size_bytes` on `node` now: the smaller of the node's free pages and the

@@ -71,6 +71,59 @@ TEST(Admission, RefusesMoreThanTheNodeHasAndSaysWhatItHas) {
   EXPECT_EQ(machine.memory().mappings_made(), 0U);
 }
 
+// Of many small requests that come one upon the other only the first has to look.
+TEST(Admission, LooksOnceForABurstOfSmallRequests) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.memory().set_free(node_0, 20 * gib);
+  admission desk(machine.platform().files, *machine.nodes());
+  const auto reads_of = [&](const admission_request& wanted) {
+    const std::size_t before = machine.faults().count(test::seam_call::read_text);
+    admission_ticket ticket;
+    EXPECT_FALSE(desk.admit(wanted, ticket));
+    return machine.faults().count(test::seam_call::read_text) - before;
+  };
+  EXPECT_GT(reads_of(ask(node_0, 2 * mib)), 0U);
+  // Within 10 ms, unless the machine was busy: then it may well look again.
+  std::size_t reads = SIZE_MAX;
+  for (int tries = 0; tries < 50 && reads != 0; ++tries) {
+    reads = reads_of(ask(node_0, 2 * mib));
+  }
+  EXPECT_EQ(reads, 0U);
+  EXPECT_GT(reads_of(ask(node_0, 4 * gib)), 0U) << "more than an eighth of what there is";
+  EXPECT_GT(reads_of(ask(node_1, 2 * mib)), 0U) << "another node";
+  EXPECT_GT(reads_of(ask(node_1, 2 * mib, false)), 0U) << "another rule";
+  admission_request tight = ask(node_1, 2 * mib, false);
+  tight.reserve_bytes = 100 * mib;
+  EXPECT_GT(reads_of(tight), 0U) << "another reserve";
+}
+
+TEST(Admission, LooksEachTimeWhereLittleIsLeft) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.memory().set_free(node_0, default_reserve_bytes(64 * gib) + 900 * mib);
+  admission desk(machine.platform().files, *machine.nodes());
+  for (int round = 0; round < 5; ++round) {
+    const std::size_t before = machine.faults().count(test::seam_call::read_text);
+    admission_ticket ticket;
+    EXPECT_FALSE(desk.admit(ask(node_0, 2 * mib), ticket));
+    EXPECT_GT(machine.faults().count(test::seam_call::read_text), before);
+  }
+}
+
+// What a burst has been promised counts, whether it is resident by now or not.
+TEST(Admission, PromisesABurstNoMoreThanAnEighthUnseen) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.memory().set_free(node_0, default_reserve_bytes(64 * gib) + 8 * gib);
+  admission desk(machine.platform().files, *machine.nodes());
+  std::size_t unseen = 0;
+  for (int round = 0; round < 64; ++round) {
+    const std::size_t before = machine.faults().count(test::seam_call::read_text);
+    admission_ticket ticket;
+    EXPECT_FALSE(desk.admit(ask(node_0, 300 * mib), ticket));
+    unseen = machine.faults().count(test::seam_call::read_text) == before ? unseen + 300 * mib : 0;
+    EXPECT_LE(unseen, gib);
+  }
+}
+
 TEST(Admission, TakesThePageCacheForFree) {
   fake_machine machine(machine_plan::two_nodes());
   machine.files().set(
