@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Goal: with several registrations each is made as soon as its memory is resident and not before,
-// in order, by one thread at a time, and none is forgotten; other threads' driver calls get their
-// turn between two; an interruption between two undoes everything.
+// in order, by one thread at a time, and none is forgotten; an interruption between two undoes
+// everything. (Other threads' driver calls: driver_turns_test.cpp.)
 // Method: the steps in an order that the test chooses, then by many threads at once, on a simulated
 // machine.
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -133,65 +130,6 @@ TEST_F(chunked_registration_test, OfAnAllocationIsMadeWhileTheRestIsPopulated) {
   ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
   EXPECT_EQ(done.result.registrations().size(), 4U);
   EXPECT_THAT(registered_before, testing::ElementsAre(0, 1, 2, 3, 4));
-}
-
-// A driver call takes a lock that goes to whoever asks first, as the kernel's and glibc's do: one
-// that waits sleeps, and without a rest between two chunks never gets it.
-class slow_driver final : public platform::registrar {
- public:
-  static constexpr std::chrono::milliseconds time_a_chunk{10};
-
-  platform::registrar_status probe() noexcept override { return {}; }
-  boost::system::error_code pci_address(int, std::string&) noexcept override { return {}; }
-  boost::system::error_code host_node(int, int&) noexcept override { return {}; }
-  boost::system::error_code active_devices(std::vector<int>&) noexcept override { return {}; }
-  boost::system::error_code register_range(int, void*, std::size_t,
-                                           void** device_pointer) noexcept override {
-    const std::lock_guard lock(mutex_);
-    std::this_thread::sleep_for(time_a_chunk);
-    ++calls_;
-    *device_pointer = nullptr;
-    return {};
-  }
-  platform::unregister_result unregister_range(int, void*) noexcept override {
-    return {platform::unregister_outcome::unregistered, {}};
-  }
-  // How many registrations were made while this call of another thread waited.
-  int other_call() {
-    const int before = calls_;
-    const std::lock_guard lock(mutex_);
-    return calls_ - before;
-  }
-
- private:
-  std::mutex mutex_;
-  std::atomic<int> calls_{0};
-};
-
-TEST_F(chunked_registration_test, LetsAnotherThreadsDriverCallThroughAfterOneChunk) {
-  slow_driver driver;
-  auto& simulated = machine_.platform();
-  platform::platform slow{simulated.files, simulated.threads, simulated.memory, driver};
-  buffer_state state(slow);
-  platform::mapping mapped;
-  ASSERT_FALSE(slow.memory.map({32 * mib, 4096, 0}, mapped));
-  state.adopt(mapped);
-  chunked_registration registration(state, 0, mib, mib);
-  std::atomic<bool> is_done{false};
-  std::vector<int> waited;
-  std::thread other([&] {
-    while (!is_done) {
-      waited.push_back(driver.other_call());
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  });
-  EXPECT_FALSE(registration.register_rest({}));
-  is_done = true;
-  other.join();
-  ASSERT_GE(waited.size(), 16U);
-  std::sort(waited.begin(), waited.end());
-  // On a busy machine the woken thread may come too late for its turn; as a rule it does not.
-  EXPECT_LE(waited[waited.size() * 9 / 10], 1);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ numapool_add_test(NAME cuda_error_test LABEL unit SOURCES cuda_error_test.cpp)
 numapool_add_test(NAME cuda_library_test LABEL unit SOURCES cuda_library_test.cpp LIBS fake_cuda_files)
 numapool_add_test(NAME cuda_registrar_test LABEL unit SOURCES cuda_process_test.cpp cuda_registrar_test.cpp LIBS fake_cuda_files)
 numapool_add_test(NAME initialized_devices_test LABEL unit SOURCES initialized_devices_test.cpp LIBS fake_cuda_files)
+numapool_add_test(NAME driver_turns_test LABEL unit SOURCES driver_turns_test.cpp LIBS fake_cuda_files)
 foreach(test cuda_library_test cuda_registrar_test initialized_devices_test)
   target_compile_definitions(${test} PRIVATE
     CUDA_SCENARIO="$<TARGET_FILE:cuda_scenario>" CUDA_SCENARIO_LINKED="$<TARGET_FILE:cuda_scenario_linked>"
