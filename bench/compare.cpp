@@ -19,6 +19,7 @@
 #include "cli/quantity.hpp"
 #include "cli/text_table.hpp"
 #include "goal_groups.hpp"
+#include "goal_pool.hpp"
 #include "machine_watch.hpp"
 #include "program_run.hpp"
 #include "spread.hpp"
@@ -29,6 +30,7 @@ namespace {
 struct settings {
   std::size_t size_bytes = std::size_t{1} << 30U;
   unsigned rounds = 5;
+  std::string only;
   bool json = false;
   bool require = false;
 };
@@ -39,6 +41,7 @@ settings read_settings(CLI::App& app, int argc, const char* const* argv) {
   app.add_option("--size", size, "Of the large buffers: 1GiB (the default), 64MiB, ...");
   app.add_option("--rounds", chosen.rounds, "Times that each goal is sampled (default 5)")
       ->check(CLI::Range(1U, 1000U));
+  app.add_option("--only", chosen.only, "Only goals whose name has this in it");
   app.add_flag("--json", chosen.json, "Print JSON");
   app.add_flag("--require", chosen.require, "Exit 1 when a goal is short");
   app.parse(argc, argv);
@@ -99,11 +102,22 @@ std::string to_json(const std::vector<goal>& goals, const machine_facts& machine
 
 int measure_and_tell(const settings& chosen) {
   const machine_facts machine = describe_machine();
-  const auto memory = make_memory_goals(chosen.size_bytes);
-  const auto dispatch = make_dispatch_goals();
-  std::vector<goal> goals = memory->goals();
-  std::vector<goal> more = dispatch->goals();
-  std::move(more.begin(), more.end(), std::back_inserter(goals));
+  const auto measured = std::make_shared<goal_pool>();
+  std::vector<std::unique_ptr<goal_group>> groups;
+  groups.push_back(make_memory_goals(measured, chosen.size_bytes));
+  groups.push_back(make_sharing_goals(measured, chosen.size_bytes));
+  groups.push_back(make_dispatch_goals());
+  std::vector<goal> goals;
+  for (const auto& group : groups) {
+    std::vector<goal> more = group->goals();
+    std::copy_if(std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()),
+                 std::back_inserter(goals), [&chosen](const goal& one) {
+                   return one.name.find(chosen.only) != std::string::npos;
+                 });
+  }
+  if (goals.empty()) {
+    throw cli::usage_error("no goal has '" + chosen.only + "' in its name");
+  }
   const bool shows_progress = ::isatty(STDERR_FILENO) == 1;
   measure_goals(goals, chosen.rounds, [&](unsigned done) {
     if (shows_progress) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "goal_groups.hpp"
 #include "machine_watch.hpp"
 #include "original_way.hpp"
+#include "platform/platform.hpp"
 #include "spread.hpp"
 
 namespace numapool::bench {
@@ -89,11 +91,62 @@ void post_and_await(const Executor& executor, int count) {
   }
 }
 
+/// Keeps the calling thread, and those that it starts, on these CPUs for its scope.
+class kept_on {
+ public:
+  explicit kept_on(const cpu_set& cpus) {
+    auto& threads = platform::this_machine().threads;
+    is_kept_ = !cpus.empty() && !threads.get_affinity(before_) && !threads.set_affinity(cpus);
+  }
+  ~kept_on() {
+    if (is_kept_) {
+      static_cast<void>(platform::this_machine().threads.set_affinity(before_));
+    }
+  }
+  kept_on(const kept_on&) = delete;
+  kept_on& operator=(const kept_on&) = delete;
+
+ private:
+  cpu_set before_;
+  bool is_kept_ = false;
+};
+
+// Everybody's worker on one CPU, the caller on another: where the scheduler may choose, a pair that
+// it has put onto one CPU is measured against one that it has not (2.4 and 60 us, for the same
+// peer).
+struct two_cpus {
+  cpu_set of_workers;
+  cpu_set of_caller;
+
+  [[nodiscard]] static two_cpus here() {
+    two_cpus chosen;
+    for (const node_info& node : topology::system()->nodes()) {
+      if (node.usable_cpus.size() >= 2) {
+        auto cpu = node.usable_cpus.begin();
+        chosen.of_workers.insert(*cpu);
+        chosen.of_caller.insert(*++cpu);
+        break;
+      }
+    }
+    return chosen;
+  }
+};
+
 class dispatch_goals final : public goal_group {
  public:
+  dispatch_goals() {
+    for (worker_pool* const pool : {&parked_, &spinning_}) {  // whose worker has the whole node
+      pool->submit(node_, [this] {
+        static_cast<void>(platform::this_machine().threads.set_affinity(cpus_.of_workers));
+      });
+    }
+    start_.reset();
+  }
+
   std::vector<goal> goals() override {
-    const auto ratio = [](auto peer, auto own) {
-      return [peer, own] {
+    const auto ratio = [this](auto peer, auto own) {
+      return [this, peer, own] {
+        const kept_on apart(cpus_.of_caller);
         const double theirs = peer();
         return theirs / own();
       };
@@ -178,6 +231,8 @@ class dispatch_goals final : public goal_group {
     original_.ask_for_nothing().get();
   }
 
+  const two_cpus cpus_ = two_cpus::here();
+  std::optional<kept_on> start_{std::in_place, cpus_.of_workers};  // while the others start threads
   worker_pool parked_{one_worker({}, {})};
   worker_pool spinning_{one_worker(std::chrono::microseconds(20), std::chrono::microseconds(50))};
   node_id node_ = first_usable_node(parked_.topology());

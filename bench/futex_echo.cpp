@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
+
 namespace numapool::bench {
 namespace {
 
@@ -39,6 +41,14 @@ futex_echo::~futex_echo() {
 void futex_echo::round_trip() {
   set(asked_);
   wait_and_clear(answered_);
+}
+
+double futex_echo::wake_seconds() {
+  const auto begun = std::chrono::steady_clock::now();
+  set(asked_);
+  const auto woken = std::chrono::steady_clock::now();
+  wait_and_clear(answered_);
+  return std::chrono::duration<double>(woken - begun).count();
 }
 
 void futex_echo::echo() {

@@ -18,6 +18,8 @@ class futex_echo {
   futex_echo& operator=(const futex_echo&) = delete;
 
   void round_trip();
+  /// What the waker alone pays to wake the other, once.
+  [[nodiscard]] double wake_seconds();
 
  private:
   void echo();

@@ -10,8 +10,14 @@
 
 namespace numapool::bench {
 
-/// Memory of `size_bytes` made resident, checked and given back.
-[[nodiscard]] std::unique_ptr<goal_group> make_memory_goals(std::size_t size_bytes);
+class goal_pool;
+
+/// Memory of `size_bytes` made resident and checked.
+[[nodiscard]] std::unique_ptr<goal_group> make_memory_goals(
+    const std::shared_ptr<goal_pool>& measured, std::size_t size_bytes);
+/// What others feel of it, several requests at once, filling while registering, giving back.
+[[nodiscard]] std::unique_ptr<goal_group> make_sharing_goals(
+    const std::shared_ptr<goal_pool>& measured, std::size_t size_bytes);
 /// Empty jobs.
 [[nodiscard]] std::unique_ptr<goal_group> make_dispatch_goals();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory made resident: the pool beside the original's way, the bare loops, and what a thread feels
-// that stands beside.
+// Memory made resident: the pool beside the original's way and the bare loops, and what it costs
+// beside the filling.
 
 #include <sys/mman.h>
 
@@ -20,29 +20,15 @@
 
 #include "cli/quantity.hpp"
 #include "goal_groups.hpp"
-#include "machine_watch.hpp"
-#include "original_way.hpp"
+#include "goal_pool.hpp"
 #include "raw_fill.hpp"
 #include "region.hpp"
-#include "stall_watch.hpp"
 
 namespace numapool::bench {
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20U;
 constexpr std::size_t gib = std::size_t{1} << 30U;
-
-double seconds_since(std::chrono::steady_clock::time_point begun) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-}
-
-// From the request to the memory in the caller's hands; giving it back is not in it.
-template <typename Make>
-double seconds_to(Make make) {
-  const auto begun = std::chrono::steady_clock::now();
-  const auto made = make();
-  return seconds_since(begun);
-}
 
 // A line of /proc/self/status in bytes.
 std::int64_t status_bytes(const std::string& key) {
@@ -61,13 +47,13 @@ std::int64_t own_bytes() {
 
 class memory_goals final : public goal_group {
  public:
-  explicit memory_goals(std::size_t size_bytes) : size_bytes_(size_bytes) {}
+  memory_goals(std::shared_ptr<goal_pool> measured, std::size_t size_bytes)
+      : measured_(std::move(measured)), size_bytes_(size_bytes) {}
 
   std::vector<goal> goals() override {
     std::vector<goal> all;
     add_speeds(all);
     add_floors(all);
-    add_stalls(all);
     add_shares(all);
     add_missing(all);
     return all;
@@ -76,34 +62,15 @@ class memory_goals final : public goal_group {
  private:
   request ask(std::size_t size_bytes, page_policy pages, populate_mode populate,
               pin_policy pin) const {
-    request what;
-    what.size_bytes = size_bytes;
-    what.node = node_;
-    what.pages = pages;
-    what.populate = populate;
-    what.pin = pin;
-    return what;
-  }
-
-  // The memory that comes next must not be what the host has taken back meanwhile.
-  double pool_seconds(const request& what) {
-    warmer_.make_warm(what.size_bytes);
-    return seconds_to([&] { return pool_.allocate(what); });
-  }
-  double original_seconds(std::size_t size_bytes) {
-    warmer_.make_warm(size_bytes);
-    return seconds_to([&] { return original_.allocate(size_bytes); });
-  }
-  double raw_seconds(std::size_t size_bytes, const raw_options& how) {
-    warmer_.make_warm(size_bytes);
-    return seconds_to([&] { return warmer_.fill(size_bytes, how); });
+    return measured_->ask(size_bytes, pages, populate, pin);
   }
 
   void add_speed(std::vector<goal>& all, const std::string& what, const request& asked,
                  double times) {
     all.push_back({cli::format_bytes(asked.size_bytes) + ", " + what + ": times the original",
                    bound::at_least, times, [this, asked] {
-                     return original_seconds(asked.size_bytes) / pool_seconds(asked);
+                     return measured_->original_seconds(asked.size_bytes) /
+                            measured_->pool_seconds(asked);
                    }});
   }
   void add_speeds(std::vector<goal>& all) {
@@ -121,7 +88,8 @@ class memory_goals final : public goal_group {
                  const raw_options& raw) {
     all.push_back({cli::format_bytes(asked.size_bytes) + ", " + what + ": of the bare loop's speed",
                    bound::at_least, 0.95, [this, asked, raw] {
-                     return raw_seconds(asked.size_bytes, raw) / pool_seconds(asked);
+                     return measured_->raw_seconds(asked.size_bytes, raw) /
+                            measured_->pool_seconds(asked);
                    }});
   }
   void add_floors(std::vector<goal>& all) {
@@ -136,89 +104,45 @@ class memory_goals final : public goal_group {
               {page_choice::base, fill_choice::call, false});
   }
 
-  double stall_of_call(page_choice pages) {
-    warmer_.make_warm(size_bytes_);
-    region made(size_bytes_, pages);
-    int error_number = 0;
-    const double longest = watch_.longest_during([&] {
-      error_number = ::madvise(made.data(), size_bytes_, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-    });
-    if (error_number != 0) {
-      throw std::system_error(error_number, std::generic_category(), "MADV_POPULATE_WRITE");
-    }
-    return longest;
-  }
-  double stall_of_pool(page_policy pages) {
-    warmer_.make_warm(size_bytes_);
-    buffer made;
-    return watch_.longest_during([&] {
-      made = pool_.allocate(ask(size_bytes_, pages, populate_mode::quiet, pin_policy::none));
-    });
-  }
-  double stall_of_unmapping() {
-    region made = warmer_.fill(size_bytes_, {page_choice::base, fill_choice::call, false});
-    return watch_.longest_during([&] { made = region(); });
-  }
-  double stall_of_release() {
-    buffer made =
-        pool_.allocate(ask(size_bytes_, page_policy::base, populate_mode::fast, pin_policy::none));
-    return watch_.longest_during([&] { made.reset(); });
-  }
-  void add_stalls(std::vector<goal>& all) {
-    const std::string size = cli::format_bytes(size_bytes_);
-    all.push_back(
-        {size + ", base pages, placed quietly: one populate call's stall is times as long",
-         bound::at_least, 75, [this] {
-           return stall_of_call(page_choice::base) / stall_of_pool(page_policy::base);
-         }});
-    all.push_back(
-        {size + ", huge pages, placed quietly: one populate call's stall is times as long",
-         bound::at_least, 75, [this] {
-           return stall_of_call(page_choice::huge) / stall_of_pool(page_policy::thp);
-         }});
-    all.push_back({size + ", base pages, released: one munmap's stall is times as long",
-                   bound::at_least, 75, [this] {
-                     return stall_of_unmapping() / stall_of_release();
-                   }});
-  }
-
   double lock_share() {
-    warmer_.make_warm(size_bytes_);
+    measured_->prepare(size_bytes_);
     region made(size_bytes_, page_choice::huge);
     const auto begun = std::chrono::steady_clock::now();
     if (::mlock2(made.data(), size_bytes_, MLOCK_ONFAULT) != 0) {
       throw std::system_error(errno, std::generic_category(), "mlock2");
     }
     return seconds_since(begun) /
-           raw_seconds(size_bytes_, {page_choice::huge, fill_choice::touch, false});
+           measured_->raw_seconds(size_bytes_, {page_choice::huge, fill_choice::touch, false});
   }
   double verify_share(verify_policy how) {
     request what = ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::none);
     what.verify = how;
-    warmer_.make_warm(size_bytes_);
-    const buffer made = pool_.allocate(what);
+    measured_->prepare(size_bytes_);
+    const buffer made = measured_->pool().allocate(what);
     return std::chrono::duration<double>(made.timings().verify) /
            std::chrono::duration<double>(made.timings().populate);
   }
   double overhead_share() {
-    warmer_.make_warm(size_bytes_);
+    measured_->prepare(size_bytes_);
     const auto begun = std::chrono::steady_clock::now();
-    const buffer made =
-        pool_.allocate(ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::none));
+    const buffer made = measured_->pool().allocate(
+        ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::none));
     const double whole = seconds_since(begun);
     return 1 - std::chrono::duration<double>(made.timings().populate).count() / whole;
   }
   // The page tables of the buffer itself are its own: those of a bare mapping come off.
   double memory_share() {
+    wait_for_releases();
     const std::int64_t before = own_bytes();
     std::int64_t bare = 0;
     {
-      const region made = warmer_.fill(size_bytes_, {page_choice::huge, fill_choice::touch, false});
+      const region made =
+          measured_->filler().fill(size_bytes_, {page_choice::huge, fill_choice::touch, false});
       bare = own_bytes() - before;
     }
     const std::int64_t between = own_bytes();
-    const buffer made =
-        pool_.allocate(ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::none));
+    const buffer made = measured_->pool().allocate(
+        ask(size_bytes_, page_policy::thp, populate_mode::quiet, pin_policy::none));
     const std::int64_t ours = own_bytes() - between;
     const double allowed = static_cast<double>(mib) + 16.0 * 1024 *
                                                           static_cast<double>(size_bytes_) /
@@ -253,28 +177,17 @@ class memory_goals final : public goal_group {
         {"reuse, zeroed: times the original", bound::at_least, 18, nullptr, {}, not_built});
     all.push_back(
         {"reuse, as it is: times the original", bound::at_least, 100'000, nullptr, {}, not_built});
-    all.push_back({"filling and registering: of the longer of the two",
-                   bound::at_most,
-                   1.1,
-                   nullptr,
-                   {},
-                   not_built});
   }
 
+  const std::shared_ptr<goal_pool> measured_;
   const std::size_t size_bytes_;
-  worker_pool pool_;
-  node_id node_ = first_usable_node(pool_.topology());
-  original_way original_{node_};
-  raw_filler warmer_{
-      pool_.allocate(ask(mib, page_policy::base, populate_mode::quiet, pin_policy::none))
-          .workers()};
-  stall_watch watch_;
 };
 
 }  // namespace
 
-std::unique_ptr<goal_group> make_memory_goals(std::size_t size_bytes) {
-  return std::make_unique<memory_goals>(size_bytes);
+std::unique_ptr<goal_group> make_memory_goals(const std::shared_ptr<goal_pool>& measured,
+                                              std::size_t size_bytes) {
+  return std::make_unique<memory_goals>(measured, size_bytes);
 }
 
 }  // namespace numapool::bench

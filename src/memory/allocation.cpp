@@ -16,8 +16,13 @@ namespace {
 
 // Small enough that a deadline or a cancellation is seen within milliseconds and two requests share
 // their node's workers; large enough that taking one costs nothing. 2 to 32 MiB are equally fast
-// (field measurements, A2).
-constexpr std::size_t piece_bytes_min = 32ULL << 20U;  // 32 MiB
+// (field measurements, A2), and two threads pay from 4 MiB up.
+constexpr std::size_t piece_bytes_min = 2ULL << 20U;   // 2 MiB
+constexpr std::size_t piece_bytes_max = 32ULL << 20U;  // 32 MiB
+// A worker that was given a slower CPU, or began late, is then one such part behind the others.
+constexpr std::size_t pieces_a_worker = 4;
+// The first registration waits for the first pieces of all workers.
+constexpr std::size_t pieces_a_worker_with_chunks = 32;
 constexpr std::size_t mib_2 = 2ULL << 20U;
 constexpr std::size_t gib_1 = 1ULL << 30U;
 
@@ -267,11 +272,19 @@ failure allocation::map() {
   keep_from_children();
   advise_page_kind();
   populate_by_call_ = is_hugetlb_ || what_.populate == populate_mode::fast;
-  piece_bytes_ = round_up(piece_bytes_min, std::max(huge_page_bytes_, base_page_bytes_));
+  plan_pieces();
   if (pin_plan_ == pin_kind::cuda) {
     registration_.emplace(*state_, cuda_device_, chunk_bytes_, piece_bytes_);
   }
   return {};
+}
+
+void allocation::plan_pieces() {
+  const bool has_chunks = pin_plan_ == pin_kind::cuda && chunk_bytes_ < mapped_bytes();
+  const std::size_t parts =
+      std::max(workers_.count, 1U) * (has_chunks ? pieces_a_worker_with_chunks : pieces_a_worker);
+  const std::size_t wanted = std::clamp(mapped_bytes() / parts, piece_bytes_min, piece_bytes_max);
+  piece_bytes_ = round_up(wanted, std::max(huge_page_bytes_, base_page_bytes_));
 }
 
 // A sandbox that denies madvise() is no reason to do without memory; but the handle says what that

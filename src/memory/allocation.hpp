@@ -71,6 +71,7 @@ class allocation {
   [[nodiscard]] failure admit();
   [[nodiscard]] failure check_huge_page_pool();
   [[nodiscard]] failure map();
+  void plan_pieces();
   void keep_from_children();
   void advise_page_kind();
   void add_page_reason(const std::string& reason);

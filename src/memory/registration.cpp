@@ -182,7 +182,7 @@ failure chunked_registration::register_next(const interruption& interrupted) {
 // A hundredth of the time, at least as long as a woken thread needs to run; not after each of many
 // short calls.
 void chunked_registration::rest_after(std::chrono::nanoseconds taken) {
-  constexpr std::chrono::microseconds rest_min{200};
+  constexpr std::chrono::microseconds rest_min{50};
   constexpr std::chrono::milliseconds busy_max{2};
   busy_ += taken;
   busy_since_rest_ += taken;

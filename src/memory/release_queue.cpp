@@ -43,6 +43,7 @@ bool release_queue::take(std::unique_ptr<buffer_state>& released) noexcept {
 }
 
 bool release_queue::start(platform::threads& threads) {
+  threads_ = &threads;
   if (!has_exit_handler_) {
     has_exit_handler_ = std::atexit([] { of_process().end(); }) == 0;
   }
@@ -54,13 +55,15 @@ bool release_queue::start(platform::threads& threads) {
   } catch (const std::exception&) {  // bad_alloc; the caller gives back itself
     return false;
   }
-  threads_ = &threads;
   process_generation_ = threads.process_generation();
   is_started_ = true;
   return true;
 }
 
 void release_queue::run() noexcept {
+  // Else the waker, for whose sake there is a thread at all, would be the one who waits. Where it is
+  // denied, no more is lost than that.
+  static_cast<void>(threads_->give_way_to_others());
   base::lock_guard lock(mutex_);
   for (;;) {
     while (first_ == nullptr && !is_ending_) {

@@ -159,6 +159,11 @@ error_code linux_threads::use_default_memory_policy() {
   return ::set_mempolicy(MPOL_DEFAULT, nullptr, 0) == 0 ? error_code() : last_system_error();
 }
 
+error_code linux_threads::give_way_to_others() {
+  const sched_param none{};
+  return ::sched_setscheduler(0, SCHED_BATCH, &none) == 0 ? error_code() : last_system_error();
+}
+
 error_code linux_threads::current_cpu(cpu_id& cpu, node_id& node) const {
   unsigned cpu_number = 0;
   unsigned node_number = 0;

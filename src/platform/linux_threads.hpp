@@ -15,6 +15,7 @@ class linux_threads final : public threads {
   error_code set_affinity(const cpu_set& cpus) override;
   error_code get_process_affinity(cpu_set& cpus) const override;
   error_code use_default_memory_policy() override;
+  error_code give_way_to_others() override;
   error_code current_cpu(cpu_id& cpu, node_id& node) const override;
   [[nodiscard]] std::uint64_t process_generation() const noexcept override;
 };

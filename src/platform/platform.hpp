@@ -67,6 +67,8 @@ class threads {
   /// set_mempolicy(MPOL_DEFAULT) for the calling thread: its own node first, whatever the process
   /// inherited.
   virtual error_code use_default_memory_policy() = 0;
+  /// SCHED_BATCH for the calling thread: when it wakes it takes the CPU from nobody (sched(7)).
+  virtual error_code give_way_to_others() = 0;
   /// getcpu(2), by the system call: the node is the kernel's own word.
   virtual error_code current_cpu(cpu_id& cpu, node_id& node) const = 0;
   /// Changes in the child after a fork, and only then.

@@ -163,6 +163,10 @@ platform::error_code fake_threads::use_default_memory_policy() {
   return {};
 }
 
+platform::error_code fake_threads::give_way_to_others() {
+  return {};
+}
+
 platform::error_code fake_threads::current_cpu(cpu_id& cpu, node_id& node) const {
   const cpu_set mask = current_mask();
   if (mask.empty()) {

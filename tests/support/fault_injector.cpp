@@ -13,13 +13,14 @@ using platform::advice;
 using platform::error_code;
 
 std::string_view name(seam_call call) noexcept {
-  static constexpr std::array<std::string_view, 28> names{"read_text",
+  static constexpr std::array<std::string_view, 29> names{"read_text",
                                                           "list_directory",
                                                           "start_thread",
                                                           "get_affinity",
                                                           "set_affinity",
                                                           "get_process_affinity",
                                                           "use_default_memory_policy",
+                                                          "give_way_to_others",
                                                           "current_cpu",
                                                           "map",
                                                           "unmap",
@@ -91,6 +92,10 @@ class fault_injector::decorated_threads final : public platform::threads {
   error_code use_default_memory_policy() override {
     const auto failed = owner_.enter(seam_call::use_default_memory_policy);
     return failed ? failed : below_.use_default_memory_policy();
+  }
+  error_code give_way_to_others() override {
+    const auto failed = owner_.enter(seam_call::give_way_to_others);
+    return failed ? failed : below_.give_way_to_others();
   }
   error_code current_cpu(cpu_id& cpu, node_id& node) const override {
     const auto failed = owner_.enter(seam_call::current_cpu);

@@ -25,6 +25,7 @@ enum class seam_call {
   set_affinity,
   get_process_affinity,
   use_default_memory_policy,
+  give_way_to_others,
   current_cpu,
   map,
   unmap,
