@@ -25,7 +25,7 @@ void add_mimalloc(memory_peers& peers, peer_report& report) {
   void* const library =
       ::dlopen(NUMAPOOL_MIMALLOC_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND | RTLD_NODELETE);
   if (library == nullptr) {
-    report.note_missing("mimalloc", ::dlerror());  // NOLINT(concurrency-mt-unsafe): one thread here
+    report.note_missing("mimalloc", ::dlerror());
     return;
   }
   const auto version = reinterpret_cast<decltype(&::mi_version)>(::dlsym(library, "mi_version"));
