@@ -3,8 +3,9 @@
 // An empty job, given to one other thread: there and back, many at once, and posted without
 // waiting; by the pool, by the original's way in C++ and in Rust, and by others' pools.
 //
-// Between parked threads a round trip is quick where the kernel puts both on one CPU, and slow where
-// the other's CPU sleeps first: several times apart, by luck of each repetition. Hence the spreads.
+// Between parked threads a round trip is quick where the kernel puts both on one CPU, and slow
+// where the other's CPU sleeps first: several times apart, by luck of each repetition. Hence the
+// spreads.
 
 #include <chrono>
 #include <future>
