@@ -8,6 +8,11 @@
 
 namespace numapool::bench {
 
+/// Custom context under keys with this prefix is shown by bench_summary.cpp above its tables.
+inline constexpr const char* context_prefix = "about/";
+/// The counter of what others took of the CPUs meanwhile (machine_watch.hpp).
+inline constexpr const char* others_share_counter = "others_share";
+
 /// Runs what was registered. Unless the command line says otherwise: several repetitions, those of
 /// all benchmarks shuffled together, so that what disturbs the machine for a while disturbs all
 /// alike; the printed table shows their medians only. Returns the exit status.

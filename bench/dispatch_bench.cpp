@@ -10,7 +10,6 @@
 #include <future>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <benchmark/benchmark.h>
 #include <boost/asio/post.hpp>
@@ -20,15 +19,13 @@
 #include <numapool/worker_pool.hpp>
 
 #include "bench_program.hpp"
+#include "dispatch_shapes.hpp"
 #include "futex_echo.hpp"
 #include "machine_watch.hpp"
 #include "original_way.hpp"
 
 namespace numapool::bench {
 namespace {
-
-constexpr int in_flight = 64;
-constexpr int posts_at_once = 1000;
 
 worker_pool_options one_worker() {
   worker_pool_options options;
@@ -54,30 +51,13 @@ struct contenders {
   futex_echo echo;
 };
 
-// `operation` does `jobs` jobs; the time is that of one.
 void add(const std::string& column, const std::string& way, int jobs,
          std::function<void()> operation) {
-  const auto measure = [jobs, operation = std::move(operation)](benchmark::State& state) {
-    try {
-      for (auto unused : state) {
-        static_cast<void>(unused);
-        operation();
-      }
-      state.counters["seconds_a_job"] =
-          benchmark::Counter(static_cast<double>(state.iterations()) * jobs,
-                             benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
-    } catch (...) {
-      skip_with_current_exception(state);
-    }
-  };
-  benchmark::RegisterBenchmark(("dispatch/" + column + "/" + way).c_str(), measure)
-      ->UseRealTime()
-      ->MinTime(0.05)
-      ->Unit(benchmark::kMicrosecond);
+  add_dispatch("dispatch", column, way, jobs, std::move(operation));
 }
 
 void add_round_trips(contenders& all) {
-  const std::string column = "round trip";
+  const std::string& column = round_trip_column;
   const auto executor = all.pool.executor(all.node);
   add(column, std::string(original_name), 1, [&all] { all.original.ask_for_nothing().get(); });
   add(column, "asio thread_pool, future", 1,
@@ -96,22 +76,10 @@ void add_round_trips(contenders& all) {
   add(column, "two futexes", 1, [&all] { all.echo.round_trip(); });
 }
 
-template <typename Future, typename Start>
-void await_many(Start start) {
-  std::vector<Future> started;
-  started.reserve(in_flight);
-  for (int i = 0; i < in_flight; ++i) {
-    started.push_back(start());
-  }
-  for (Future& future : started) {
-    future.get();
-  }
-}
-
-// The same without futures: each job counts itself.
+// Many without futures: each job counts itself.
 void await_count(const node_executor& executor) {
-  std::atomic<int> left{in_flight};
-  for (int i = 0; i < in_flight; ++i) {
+  std::atomic<int> left{jobs_in_flight};
+  for (int i = 0; i < jobs_in_flight; ++i) {
     boost::asio::post(executor, [&left] {
       if (left.fetch_sub(1) == 1) {
         left.notify_one();
@@ -124,56 +92,46 @@ void await_count(const node_executor& executor) {
 }
 
 void add_in_flight(contenders& all) {
-  const std::string column = std::to_string(in_flight) + " in flight";
+  const std::string& column = in_flight_column;
   const auto executor = all.pool.executor(all.node);
-  add(column, std::string(original_name), in_flight,
+  add(column, std::string(original_name), jobs_in_flight,
       [&all] { await_many<std::future<region>>([&] { return all.original.ask_for_nothing(); }); });
-  add(column, "asio thread_pool, future", in_flight, [&all] {
+  add(column, "asio thread_pool, future", jobs_in_flight, [&all] {
     await_many<std::future<void>>(
         [&] { return boost::asio::post(all.asio, boost::asio::use_future); });
   });
-  add(column, "pool, submit with use_future", in_flight, [&all] {
+  add(column, "pool, submit with use_future", jobs_in_flight, [&all] {
     await_many<std::future<void>>([&] {
       return all.pool.submit(
           all.node, [] {}, boost::asio::use_future);
     });
   });
   const auto spinning = all.spinning.executor(all.node);
-  add(column, "spinning pool, post and count", in_flight, [spinning] { await_count(spinning); });
-  add(column, "spinning pool, post with use_future", in_flight, [spinning] {
+  add(column, "spinning pool, post and count", jobs_in_flight,
+      [spinning] { await_count(spinning); });
+  add(column, "spinning pool, post with use_future", jobs_in_flight, [spinning] {
     await_many<std::future<void>>(
         [&] { return boost::asio::post(spinning, boost::asio::use_future); });
   });
-  add(column, "pool, post with use_future", in_flight, [executor] {
+  add(column, "pool, post with use_future", jobs_in_flight, [executor] {
     await_many<std::future<void>>(
         [&] { return boost::asio::post(executor, boost::asio::use_future); });
   });
 }
 
-// Posts without waiting, and waits for the last of them: each worker is one thread, in order.
-template <typename Executor>
-void post_many(const Executor& executor) {
-  for (int i = 1; i < posts_at_once; ++i) {
-    boost::asio::post(executor, [] {});
-  }
-  std::promise<void> last;
-  boost::asio::post(executor, [&last] { last.set_value(); });
-  last.get_future().get();
-}
-
 void add_posts(contenders& all) {
-  const std::string column = "posted";
+  const std::string& column = posted_column;
   const auto executor = all.pool.executor(all.node);
   const auto spinning = all.spinning.executor(all.node);
-  add(column, "spinning pool, post", posts_at_once, [spinning] { post_many(spinning); });
-  add(column, std::string(original_name), posts_at_once, [&all] {
-    for (int i = 1; i < posts_at_once; ++i) {
+  add(column, "spinning pool, post", jobs_posted, [spinning] { post_many(spinning); });
+  add(column, std::string(original_name), jobs_posted, [&all] {
+    for (int i = 1; i < jobs_posted; ++i) {
       static_cast<void>(all.original.ask_for_nothing());
     }
     all.original.ask_for_nothing().get();
   });
-  add(column, "asio thread_pool", posts_at_once, [&all] { post_many(all.asio.get_executor()); });
-  add(column, "pool, post", posts_at_once, [executor] { post_many(executor); });
+  add(column, "asio thread_pool", jobs_posted, [&all] { post_many(all.asio.get_executor()); });
+  add(column, "pool, post", jobs_posted, [executor] { post_many(executor); });
 }
 
 int run(int argc, char** argv) {

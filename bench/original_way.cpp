@@ -8,18 +8,6 @@
 #include <numapool/topology.hpp>
 
 namespace numapool::bench {
-namespace {
-
-// One volatile byte a page, then the last byte.
-void touch_pages(std::byte* data, std::size_t size_bytes) {
-  const std::size_t page = base_page_bytes();
-  for (std::size_t offset = 0; offset < size_bytes; offset += page) {
-    *static_cast<volatile std::byte*>(data + offset) = std::byte{0};
-  }
-  *static_cast<volatile std::byte*>(data + size_bytes - 1) = std::byte{0};
-}
-
-}  // namespace
 
 original_way::original_way(node_id node) : worker_([this, node] { work(node); }) {}
 

@@ -29,6 +29,14 @@ std::size_t huge_page_bytes() {
   return size;
 }
 
+void touch_pages(std::byte* data, std::size_t size_bytes) noexcept {
+  const std::size_t page = base_page_bytes();
+  for (std::size_t offset = 0; offset < size_bytes; offset += page) {
+    *static_cast<volatile std::byte*>(data + offset) = std::byte{0};
+  }
+  *static_cast<volatile std::byte*>(data + size_bytes - 1) = std::byte{0};
+}
+
 region::region(std::size_t size_bytes, page_choice pages) : size_bytes_(size_bytes) {
   const std::size_t alignment = pages == page_choice::huge ? huge_page_bytes() : 0;
   mapped_bytes_ = size_bytes + alignment;

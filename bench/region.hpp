@@ -16,6 +16,9 @@ namespace numapool::bench {
 /// `never`.
 [[nodiscard]] std::size_t huge_page_bytes();
 
+/// Sets one byte of every base page, and the last byte, to zero; `size_bytes` is not 0.
+void touch_pages(std::byte* data, std::size_t size_bytes) noexcept;
+
 enum class page_choice { base, huge };
 
 /// A private mapping, zero and not resident; unmapped by its destructor. Move-only.
