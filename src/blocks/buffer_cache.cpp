@@ -19,8 +19,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Whether `held` is what a request would get, but for where its pages are: give() has looked at
-/// that.
+/// Whether `held` is what a request would get, but for where its pages are, which was looked at when
+/// it was given.
 bool suits(const buffer& held, const request& what, std::size_t base_page_bytes) {
   const request& made_for = memory::buffer_state::of(held).asked;
   const bool is_same_place = what.node.is_unknown()
