@@ -66,7 +66,6 @@ allocation::allocation(const surroundings& where, const request& what, numapool:
       workers_(workers),
       base_page_bytes_(where.machine.memory.page_size_bytes()),
       state_(std::make_unique<buffer_state>(where.machine)) {
-  state_->asked = what;
   state_->size_bytes = what.size_bytes;
   state_->node_requested = what.node;
   state_->node_source = workers.node_source;

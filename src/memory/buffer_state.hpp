@@ -35,8 +35,6 @@ struct buffer_state {
   [[nodiscard]] static buffer to_buffer(std::unique_ptr<buffer_state> state) {
     return buffer(std::move(state));
   }
-  /// Requires: `held` is not empty.
-  [[nodiscard]] static buffer_state& of(const buffer& held) noexcept { return *held.state_; }
   [[nodiscard]] bool holds_memory() const noexcept { return mapped.data != nullptr; }
   /// False in a forked child: the pages are its parent's (MADV_DONTFORK), and so is the driver's
   /// knowledge of them.
@@ -60,7 +58,6 @@ struct buffer_state {
   std::vector<registration> registrations;
   int registered_device = -1;  // the ordinal that register_range was given
 
-  request asked;  // its node resolved
   std::size_t size_bytes = 0;
   node_id node_requested;
   numapool::node_source node_source = numapool::node_source::unknown;

@@ -14,5 +14,3 @@ numapool_add_test(NAME worker_pool_test LABEL unit LIBS numapool_fakes SOURCES
 numapool_add_test(NAME executor_test LABEL unit LIBS numapool_fakes SOURCES executor_test.cpp)
 numapool_add_test(NAME async_test LABEL unit LIBS numapool_fakes SOURCES async_test.cpp interruption_test.cpp)
 numapool_add_test(NAME fault_injection_test LABEL unit LIBS numapool_fakes SOURCES fault_injection_test.cpp)
-numapool_add_test(NAME streaming_zero_test LABEL unit SOURCES streaming_zero_test.cpp)
-numapool_add_test(NAME buffer_cache_test LABEL unit LIBS numapool_fakes SOURCES buffer_cache_test.cpp)
