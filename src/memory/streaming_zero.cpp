@@ -2,6 +2,7 @@
 #include "memory/streaming_zero.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 
@@ -88,6 +89,30 @@ void streaming_zero(std::byte* data, std::size_t size_bytes) noexcept {
     return way->zero;
   }();
   best(data, size_bytes);
+}
+
+namespace {
+
+template <typename Zero>
+std::chrono::nanoseconds time_of(Zero zero) noexcept {
+  const auto begun = std::chrono::steady_clock::now();
+  zero();
+  return std::chrono::steady_clock::now() - begun;
+}
+
+}  // namespace
+
+// A thread that is interrupted meanwhile chooses wrong, for this range alone.
+void zero_by_trial(std::byte* data, std::size_t size_bytes) noexcept {
+  constexpr std::size_t part = std::size_t{32} << 10U;
+  if (size_bytes < 4 * part) {
+    zero_through_caches(data, size_bytes);
+    return;
+  }
+  const auto streaming = time_of([=] { streaming_zero(data, part); });
+  const auto caching = time_of([=] { zero_through_caches(data + part, part); });
+  const auto rest = streaming < caching ? streaming_zero : zero_through_caches;
+  rest(data + 2 * part, size_bytes - 2 * part);
 }
 
 }  // namespace numapool::memory

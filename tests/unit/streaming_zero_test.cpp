@@ -88,6 +88,16 @@ TEST(StreamingZero, ZeroesWholePagesAndWhatIsLeftOver) {
   }
 }
 
+TEST(StreamingZero, ZeroesByTrialWhateverTheTrialSays) {
+  constexpr std::size_t kib = 1024;
+  written_memory memory(margin + 300 * kib + margin);
+  for (const std::size_t around : {0 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib}) {
+    for (const std::size_t length : {around, around + 1, around + 4095}) {
+      ASSERT_TRUE(memory.zeroes_exactly(zero_by_trial, margin + around % 61, length)) << length;
+    }
+  }
+}
+
 TEST(StreamingZero, TakesTheBestWayThereIs) {
   written_memory memory(margin + 10'000 + margin);
   EXPECT_TRUE(memory.zeroes_exactly(streaming_zero, margin + 3, 9'999));
