@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: a kept buffer is handed out again exactly where the same is asked for, on the node that is
-// asked for, with the contents that are asked for; what is kept goes for each reason and is counted.
+// Goal: a kept buffer is handed out again exactly where the same is asked for, on the node and with
+// the contents that are asked for; what is kept goes for each reason, and is counted.
 // Method: caches over simulated machines of two nodes, whose own books say where pages are.
 
 #include <cerrno>
