@@ -106,6 +106,7 @@ int measure_and_tell(const settings& chosen) {
   std::vector<std::unique_ptr<goal_group>> groups;
   groups.push_back(make_memory_goals(measured, chosen.size_bytes));
   groups.push_back(make_sharing_goals(measured, chosen.size_bytes));
+  groups.push_back(make_reuse_goals(measured, chosen.size_bytes));
   groups.push_back(make_dispatch_goals());
   std::vector<goal> goals;
   for (const auto& group : groups) {

@@ -18,6 +18,9 @@ class goal_pool;
 /// What others feel of it, several requests at once, filling while registering, giving back.
 [[nodiscard]] std::unique_ptr<goal_group> make_sharing_goals(
     const std::shared_ptr<goal_pool>& measured, std::size_t size_bytes);
+/// Buffers that are used again.
+[[nodiscard]] std::unique_ptr<goal_group> make_reuse_goals(
+    const std::shared_ptr<goal_pool>& measured, std::size_t size_bytes);
 /// Empty jobs.
 [[nodiscard]] std::unique_ptr<goal_group> make_dispatch_goals();
 

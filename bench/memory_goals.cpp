@@ -55,7 +55,6 @@ class memory_goals final : public goal_group {
     add_speeds(all);
     add_floors(all);
     add_shares(all);
-    add_missing(all);
     return all;
   }
 
@@ -169,14 +168,6 @@ class memory_goals final : public goal_group {
     all.push_back({size + ": memory of ours, of 1 MiB and 16 KiB a GiB", bound::at_most, 1, [this] {
                      return memory_share();
                    }});
-  }
-
-  static void add_missing(std::vector<goal>& all) {
-    const char* const not_built = "not built yet";
-    all.push_back(
-        {"reuse, zeroed: times the original", bound::at_least, 18, nullptr, {}, not_built});
-    all.push_back(
-        {"reuse, as it is: times the original", bound::at_least, 100'000, nullptr, {}, not_built});
   }
 
   const std::shared_ptr<goal_pool> measured_;

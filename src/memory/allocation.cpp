@@ -23,8 +23,6 @@ constexpr std::size_t piece_bytes_max = 32ULL << 20U;  // 32 MiB
 constexpr std::size_t pieces_a_worker = 4;
 // The first registration waits for the first pieces of all workers.
 constexpr std::size_t pieces_a_worker_with_chunks = 32;
-constexpr std::size_t mib_2 = 2ULL << 20U;
-constexpr std::size_t gib_1 = 1ULL << 30U;
 
 /// "node 0", "nodes 0-1,8".
 std::string nodes_text(const topology& machine) {
@@ -43,17 +41,6 @@ std::size_t round_up(std::size_t value, std::size_t unit) noexcept {
   return (value + unit - 1) / unit * unit;
 }
 
-std::size_t hugetlb_page_bytes(page_policy pages) noexcept {
-  switch (pages) {
-    case page_policy::huge_2mib:
-      return mib_2;
-    case page_policy::huge_1gib:
-      return gib_1;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace
 
 allocation::allocation(const surroundings& where, const request& what, numapool::route route,
@@ -66,6 +53,7 @@ allocation::allocation(const surroundings& where, const request& what, numapool:
       workers_(workers),
       base_page_bytes_(where.machine.memory.page_size_bytes()),
       state_(std::make_unique<buffer_state>(where.machine)) {
+  state_->asked = what;
   state_->size_bytes = what.size_bytes;
   state_->node_requested = what.node;
   state_->node_source = workers.node_source;

@@ -35,6 +35,8 @@ struct buffer_state {
   [[nodiscard]] static buffer to_buffer(std::unique_ptr<buffer_state> state) {
     return buffer(std::move(state));
   }
+  /// Null where the buffer was default-constructed or moved from.
+  [[nodiscard]] static buffer_state* of(const buffer& held) noexcept { return held.state_.get(); }
   [[nodiscard]] bool holds_memory() const noexcept { return mapped.data != nullptr; }
   /// False in a forked child: the pages are its parent's (MADV_DONTFORK), and so is the driver's
   /// knowledge of them.
@@ -58,6 +60,7 @@ struct buffer_state {
   std::vector<registration> registrations;
   int registered_device = -1;  // the ordinal that register_range was given
 
+  request asked;  // its node resolved
   std::size_t size_bytes = 0;
   node_id node_requested;
   numapool::node_source node_source = numapool::node_source::unknown;

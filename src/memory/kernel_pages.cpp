@@ -19,6 +19,17 @@ std::size_t thp_page_bytes(const platform::files& files, std::string* why_none) 
   return bytes;
 }
 
+std::size_t hugetlb_page_bytes(page_policy pages) noexcept {
+  switch (pages) {
+    case page_policy::huge_2mib:
+      return 2ULL << 20U;
+    case page_policy::huge_1gib:
+      return 1ULL << 30U;
+    default:
+      return 0;
+  }
+}
+
 bool is_thp_never(const platform::files& files) {
   std::string text;
   return !files.read_text("/sys/kernel/mm/transparent_hugepage/enabled", text) &&

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 
+#include <numapool/buffer.hpp>
 #include <numapool/node.hpp>
 
 #include "platform/platform.hpp"
@@ -16,6 +17,8 @@ namespace numapool::memory {
 /// or the kernel's word for it could not be read; `why_none` then says which.
 [[nodiscard]] std::size_t thp_page_bytes(const platform::files& files,
                                          std::string* why_none = nullptr);
+/// Size of a page of the kernel's reserved pool (hugetlb); 0: `pages` are not from there.
+[[nodiscard]] std::size_t hugetlb_page_bytes(page_policy pages) noexcept;
 /// Whether transparent huge pages are switched off for the whole machine.
 [[nodiscard]] bool is_thp_never(const platform::files& files);
 /// "node 3".

@@ -61,8 +61,8 @@ bool release_queue::start(platform::threads& threads) {
 }
 
 void release_queue::run() noexcept {
-  // Else the waker, for whose sake there is a thread at all, would be the one who waits. Where it is
-  // denied, no more is lost than that.
+  // Else the waker, for whose sake there is a thread at all, would be the one who waits. Where this
+  // is denied, no more is lost than that.
   static_cast<void>(threads_->give_way_to_others());
   base::lock_guard lock(mutex_);
   for (;;) {

@@ -6,6 +6,7 @@ target_include_directories(allocate_scenario PRIVATE ${PROJECT_SOURCE_DIR}/tests
 set_target_properties(allocate_scenario PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 
 numapool_add_test(NAME allocate_test LABEL system SOURCES allocate_test.cpp)
+numapool_add_test(NAME real_buffer_cache_test LABEL system SOURCES buffer_cache_test.cpp LIBS numapool_page_oracle)
 numapool_add_test(NAME idle_test LABEL system SOURCES idle_test.cpp)
 numapool_add_test(NAME fork_test LABEL system SOURCES fork_test.cpp)
 numapool_add_test(NAME real_placement_test LABEL system SOURCES placement_test.cpp)

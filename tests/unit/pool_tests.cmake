@@ -6,6 +6,7 @@ numapool_add_test(NAME memory_test LABEL unit LIBS numapool_fakes SOURCES
 # A program of its own: there is one release queue a process.
 numapool_add_test(NAME release_queue_test LABEL unit LIBS numapool_fakes SOURCES release_queue_test.cpp)
 numapool_add_test(NAME chunked_registration_test LABEL unit LIBS numapool_fakes SOURCES chunked_registration_test.cpp)
+numapool_add_test(NAME streaming_zero_test LABEL unit SOURCES streaming_zero_test.cpp)
 numapool_add_test(NAME job_queue_test LABEL unit SOURCES job_queue_test.cpp)
 numapool_add_test(NAME node_workers_test LABEL unit LIBS numapool_fakes SOURCES node_workers_test.cpp)
 numapool_add_test(NAME worker_pool_test LABEL unit LIBS numapool_fakes SOURCES

@@ -75,7 +75,8 @@ bool runs_what_is_posted(const Executor& executor) noexcept {
 }
 
 template <typename Executor, typename Completion>
-void post_or_hand_on(pool_core& pool, const failure& why, Completion complete) {
+void post_or_hand_on(pool_core& pool, const failure& why, Completion complete,
+                     node_workers* preferred) {
   namespace asio = boost::asio;
   if constexpr (asio::can_require_v<Executor, asio::execution::blocking_t::never_t>) {
     const Executor executor =
@@ -85,7 +86,7 @@ void post_or_hand_on(pool_core& pool, const failure& why, Completion complete) {
       return;
     }
   }
-  node_workers& workers = teller_or_throw(pool, nullptr, why);
+  node_workers& workers = teller_or_throw(pool, preferred, why);
   const Executor executor = asio::get_associated_executor(complete.handler, executor_of(workers));
   if constexpr (std::is_same_v<Executor, asio::any_completion_executor>) {
     if (executor == Executor(executor_of(workers))) {  // a type-erased handler without one
@@ -101,24 +102,26 @@ void post_or_hand_on(pool_core& pool, const failure& why, Completion complete) {
 }
 
 /// Runs `complete` where completions of its handler run, never inside this call: posted to the
-/// handler's own executor, else by a worker of the pool. Where there is neither, nobody would ever
-/// run it: throws numapool::error(why), and `complete` is destroyed unrun.
+/// handler's own executor, else by a worker of the pool, a `preferred` one if they do. Where there
+/// is neither, nobody would ever run it: throws numapool::error(why), and `complete` is destroyed
+/// unrun.
 template <typename Completion>
-void refuse(pool_core& pool, const failure& why, Completion complete) {
+void refuse(pool_core& pool, const failure& why, Completion complete,
+            node_workers* preferred = nullptr) {
   namespace asio = boost::asio;
   struct none {};
   using executor_type = asio::associated_executor_t<decltype(complete.handler), none>;
   if constexpr (std::is_same_v<executor_type, none>) {
-    enqueue_function(teller_or_throw(pool, nullptr, why), told_function{std::move(complete)});
+    enqueue_function(teller_or_throw(pool, preferred, why), told_function{std::move(complete)});
   } else if constexpr (std::is_same_v<executor_type, node_executor>) {
     const auto executor = asio::get_associated_executor(complete.handler);
-    if (node_workers* const preferred = own_workers(pool, executor)) {
-      enqueue_function(teller_or_throw(pool, preferred, why), told_function{std::move(complete)});
+    if (node_workers* const own = own_workers(pool, executor)) {
+      enqueue_function(teller_or_throw(pool, own, why), told_function{std::move(complete)});
     } else {
       asio::post(executor, std::move(complete));
     }
   } else {
-    post_or_hand_on<executor_type>(pool, why, std::move(complete));
+    post_or_hand_on<executor_type>(pool, why, std::move(complete), preferred);
   }
 }
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Goal: the kernel's pressure files are read as they are, and whatever else is in them is no
+// pressure; a shared zeroing leaves out nothing unless it was stopped, and then says so.
+// Method: texts; files of a simulated machine with cgroups; zeroing by hand, without workers.
+
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "blocks/memory_pressure.hpp"
+#include "blocks/zeroing.hpp"
+#include "support/fake_files.hpp"
+
+namespace numapool::blocks {
+namespace {
+
+TEST(MemoryPressure, ReadsTheFirstAverageOfSome) {
+  EXPECT_EQ(some_average_10("some avg10=12.34 avg60=0.00 avg300=0.00 total=0\nfull avg10=1"),
+            12.34);
+  EXPECT_EQ(some_average_10("some avg10=0.00"), 0.0);
+  EXPECT_EQ(some_average_10("some avg10=100.00 avg60=1"), 100.0);
+}
+
+TEST(MemoryPressure, TakesNothingElseForANumber) {
+  for (const char* const text : {"", "some", "full avg10=3.00", "some avg10=", "some avg10=x",
+                                 "some avg10=-1.00", "some avg10=101", "some avg10=nan"}) {
+    EXPECT_EQ(some_average_10(text), std::nullopt) << text;
+  }
+}
+
+TEST(MemoryPressure, IsTheLargerOfTheMachinesAndTheCgroups) {
+  test::fake_files files(nullptr);
+  EXPECT_EQ(read_memory_pressure(files), std::nullopt);
+  files.set("/proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
+  files.set("/proc/self/mountinfo",
+            "30 25 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n");
+  files.set("/proc/self/cgroup", "0::/app.slice/mine\n");
+  files.set("/sys/fs/cgroup/app.slice/mine/memory.pressure", "some avg10=5.00 avg60=0");
+  EXPECT_EQ(read_memory_pressure(files), 5.0);
+  files.set("/proc/pressure/memory", "some avg10=3.00 avg60=0");
+  EXPECT_EQ(read_memory_pressure(files), 5.0);
+  files.set("/proc/pressure/memory", "some avg10=7.50 avg60=0");
+  EXPECT_EQ(read_memory_pressure(files), 7.5);
+  files.remove("/sys/fs/cgroup/app.slice/mine/memory.pressure");
+  EXPECT_EQ(read_memory_pressure(files), 7.5);
+}
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+constexpr auto never = zeroing::clock::time_point::max();
+
+TEST(Zeroing, SaysWhetherItWasStopped) {
+  std::vector<std::byte> memory(3 * mib + 5, std::byte{1});
+  const auto whole = std::make_shared<zeroing>(memory.data(), memory.size(), never);
+  int pieces = 0;
+  while (whole->run_next()) {
+    ++pieces;
+  }
+  whole->wait({});
+  EXPECT_EQ(pieces, 4);
+  EXPECT_TRUE(whole->is_whole());
+  whole->stop();  // too late
+  EXPECT_TRUE(whole->is_whole());
+  EXPECT_EQ(memory, std::vector<std::byte>(memory.size()));
+
+  memory.assign(memory.size(), std::byte{1});
+  const auto stopped = std::make_shared<zeroing>(memory.data(), memory.size(), never);
+  EXPECT_TRUE(stopped->run_next());
+  stopped->stop();
+  stopped->stop();
+  EXPECT_FALSE(stopped->run_next());
+  stopped->wait({});
+  EXPECT_FALSE(stopped->is_whole());
+  EXPECT_EQ(memory[mib - 1], std::byte{0});
+  EXPECT_EQ(memory[mib], std::byte{1}) << "of pieces that were not begun nothing is touched";
+}
+
+TEST(Zeroing, EndsAtItsDeadline) {
+  std::vector<std::byte> memory(8 * mib, std::byte{1});
+  EXPECT_FALSE(zero_and_wait(memory.data(), memory.size(), nullptr, zeroing::clock::now()));
+  EXPECT_TRUE(zero_and_wait(memory.data(), memory.size(), nullptr, never));
+  EXPECT_EQ(deadline_of(std::chrono::milliseconds(0)), never);
+  EXPECT_EQ(deadline_of(std::chrono::milliseconds::max()), never);
+  EXPECT_GT(deadline_of(std::chrono::milliseconds(1)),
+            zeroing::clock::now() - std::chrono::hours(1));
+}
+
+}  // namespace
+}  // namespace numapool::blocks
