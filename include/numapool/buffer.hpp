@@ -89,13 +89,13 @@ struct request {
   /// No block [k x stride, (k+1) x stride) straddles two registrations; 0: no blocks.
   std::size_t block_stride_bytes = 0;
   /// Longest time from the start of work to the finished buffer; 0: no limit. Looked at between
-  /// pieces of 32 MiB.
+  /// pieces of at most 32 MiB.
   std::chrono::milliseconds timeout{0};
-  /// How long 2 MiB of transparent huge pages may take, on average over a piece. Once a piece has
-  /// been slower, the rest of the buffer is filled with base pages, and page_outcome says so: on a
-  /// node whose free memory is in fragments the kernel may compact it for each huge page, a hundred
-  /// times slower than base pages come. 0: no limit. Memory that a virtual machine's host has taken
-  /// back meanwhile takes up to 2.6 ms.
+  /// How much CPU time 2 MiB of transparent huge pages may take, on average over a piece. Once a
+  /// piece has taken more, the rest of the buffer is filled with base pages, and page_outcome says
+  /// so: on a node whose free memory is in fragments the kernel may compact it for each huge page, a
+  /// hundred times slower than base pages come. 0: no limit. Memory that a virtual machine's host
+  /// has taken back meanwhile takes up to 2.6 ms.
   std::chrono::microseconds huge_page_budget{10'000};
 };
 static_assert(std::is_trivially_destructible_v<request> && std::is_aggregate_v<request>);

@@ -81,7 +81,7 @@ class allocation {
   [[nodiscard]] failure fill_piece(std::byte* data, std::size_t size_bytes);
   [[nodiscard]] failure touch_piece(std::byte* data, std::size_t size_bytes);
   [[nodiscard]] bool gets_huge_pages() const noexcept;
-  void judge_huge_pages(std::size_t size_bytes, clock::duration taken);
+  void judge_huge_pages(std::size_t size_bytes, std::chrono::nanoseconds taken);
   void give_up_huge_pages(std::byte* data, std::size_t size_bytes);
   [[nodiscard]] failure register_ready(const interruption& interrupted);
   [[nodiscard]] failure populate_call(std::byte* data, std::size_t size_bytes);
@@ -119,8 +119,8 @@ class allocation {
 
   // Written by populate() on any thread, read when all is populated.
   std::atomic<bool> are_huge_pages_slow_{false};
-  std::atomic<clock::rep> slowest_huge_page_{0};      // on average over a piece
-  std::atomic<std::size_t> given_up_bytes_{0};        // in base pages because of it
+  std::atomic<std::int64_t> slowest_huge_page_ns_{0};  // on average over a piece
+  std::atomic<std::size_t> given_up_bytes_{0};         // in base pages because of it
   std::atomic<std::size_t> huge_bytes_seen_{0};       // in huge pages right after they were touched
   std::atomic<bool> is_registration_refused_{false};  // and mlock is to be tried at the end
 

@@ -47,10 +47,11 @@ failure allocation::fill_piece(std::byte* data, std::size_t size_bytes) {
     give_up_huge_pages(data, size_bytes);
     return populate_by_call_ ? populate_call(data, size_bytes) : touch_piece(data, size_bytes);
   }
-  const clock::time_point begun = clock::now();
+  // CPU time: whoever waits for a CPU says nothing of the pages, while compaction is work.
+  const std::chrono::nanoseconds begun = machine_.threads.cpu_time();
   failure why = populate_by_call_ ? populate_call(data, size_bytes) : touch_piece(data, size_bytes);
   if (is_judged) {
-    judge_huge_pages(size_bytes, clock::now() - begun);
+    judge_huge_pages(size_bytes, machine_.threads.cpu_time() - begun);
   }
   return why;
 }
@@ -62,15 +63,15 @@ bool allocation::gets_huge_pages() const noexcept {
 // On a node whose free memory is in fragments, the kernel may compact for each huge page, at
 // gigabytes a minute (TensorRT-LLM#15430). One slow piece is enough to know: each worker ends the
 // one that it has, and what is left comes in base pages.
-void allocation::judge_huge_pages(std::size_t size_bytes, clock::duration taken) {
+void allocation::judge_huge_pages(std::size_t size_bytes, std::chrono::nanoseconds taken) {
   constexpr std::size_t unit = 2ULL << 20U;  // that the budget is for
-  const auto units = static_cast<clock::rep>(std::max(size_bytes / unit, std::size_t{1}));
-  const clock::rep each = taken.count() / units;
-  if (clock::duration(each) <= what_.huge_page_budget) {
+  const auto units = static_cast<std::int64_t>(std::max(size_bytes / unit, std::size_t{1}));
+  const std::int64_t each = taken.count() / units;
+  if (std::chrono::nanoseconds(each) <= what_.huge_page_budget) {
     return;
   }
-  clock::rep slowest = slowest_huge_page_;
-  while (each > slowest && !slowest_huge_page_.compare_exchange_weak(slowest, each)) {
+  std::int64_t slowest = slowest_huge_page_ns_;
+  while (each > slowest && !slowest_huge_page_ns_.compare_exchange_weak(slowest, each)) {
   }
   are_huge_pages_slow_ = true;
 }
@@ -208,14 +209,8 @@ void allocation::note_given_up_pages() {
   if (given_up_bytes_ == 0) {
     return;
   }
-  const auto in_us = [](clock::rep ticks) {
-    return std::to_string(
-               std::chrono::duration_cast<std::chrono::microseconds>(clock::duration(ticks))
-                   .count()) +
-           " us";
-  };
-  add_page_reason("2 MiB of huge pages took " + in_us(slowest_huge_page_) +
-                  ", over the budget of " + std::to_string(what_.huge_page_budget.count()) +
+  add_page_reason("2 MiB of huge pages took " + std::to_string(slowest_huge_page_ns_ / 1000) +
+                  " us" + ", over the budget of " + std::to_string(what_.huge_page_budget.count()) +
                   " us, so " + std::to_string(given_up_bytes_ >> 20U) +
                   " MiB were filled with base pages");
 }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <utility>
 #include <vector>
 
@@ -175,6 +176,12 @@ error_code linux_threads::current_cpu(cpu_id& cpu, node_id& node) const {
   cpu = cpu_id(cpu_number);
   node = node_id(node_number);
   return {};
+}
+
+std::chrono::nanoseconds linux_threads::cpu_time() const noexcept {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
 std::uint64_t linux_threads::process_generation() const noexcept {

@@ -16,6 +16,7 @@ class linux_threads final : public threads {
   error_code get_process_affinity(cpu_set& cpus) const override;
   error_code use_default_memory_policy() override;
   error_code give_way_to_others() override;
+  [[nodiscard]] std::chrono::nanoseconds cpu_time() const noexcept override;
   error_code current_cpu(cpu_id& cpu, node_id& node) const override;
   [[nodiscard]] std::uint64_t process_generation() const noexcept override;
 };

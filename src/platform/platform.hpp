@@ -11,6 +11,7 @@
 // to call from any thread. Implementations are stateless or lock for themselves; the real ones are
 // never destroyed, so that buffers may outlive everything.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -71,6 +72,8 @@ class threads {
   virtual error_code give_way_to_others() = 0;
   /// getcpu(2), by the system call: the node is the kernel's own word.
   virtual error_code current_cpu(cpu_id& cpu, node_id& node) const = 0;
+  /// CPU time of the calling thread so far: what it waits for a CPU is not in it.
+  [[nodiscard]] virtual std::chrono::nanoseconds cpu_time() const noexcept = 0;
   /// Changes in the child after a fork, and only then.
   [[nodiscard]] virtual std::uint64_t process_generation() const noexcept = 0;
 };

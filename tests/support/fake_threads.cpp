@@ -167,6 +167,10 @@ platform::error_code fake_threads::give_way_to_others() {
   return {};
 }
 
+std::chrono::nanoseconds fake_threads::cpu_time() const noexcept {
+  return platform::this_machine().threads.cpu_time();
+}
+
 platform::error_code fake_threads::current_cpu(cpu_id& cpu, node_id& node) const {
   const cpu_set mask = current_mask();
   if (mask.empty()) {

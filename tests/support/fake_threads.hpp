@@ -52,6 +52,7 @@ class fake_threads final : public platform::threads {
   platform::error_code get_process_affinity(cpu_set& cpus) const override;
   platform::error_code use_default_memory_policy() override;
   platform::error_code give_way_to_others() override;
+  [[nodiscard]] std::chrono::nanoseconds cpu_time() const noexcept override;  ///< the real one
   platform::error_code current_cpu(cpu_id& cpu, node_id& node) const override;
   [[nodiscard]] std::uint64_t process_generation() const noexcept override;
 

@@ -101,6 +101,9 @@ class fault_injector::decorated_threads final : public platform::threads {
     const auto failed = owner_.enter(seam_call::current_cpu);
     return failed ? failed : below_.current_cpu(cpu, node);
   }
+  [[nodiscard]] std::chrono::nanoseconds cpu_time() const noexcept override {
+    return below_.cpu_time();
+  }
   [[nodiscard]] std::uint64_t process_generation() const noexcept override {
     return below_.process_generation();
   }

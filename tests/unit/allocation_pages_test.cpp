@@ -160,6 +160,12 @@ TEST(Pages, AreBaseWhenAskedForAndNotHugeByAccident) {
   EXPECT_THAT(done.result.pages().reason, IsEmpty());
 }
 
+void use_cpu(std::chrono::milliseconds time) {
+  const platform::threads& threads = platform::this_machine().threads;
+  for (const auto until = threads.cpu_time() + time; threads.cpu_time() < until;) {
+  }
+}
+
 // TensorRT-LLM#15430: THP faults that compact, at gigabytes a minute.
 TEST(Pages, AreBaseOnceHugeOnesHaveBecomeTooSlow) {
   fake_machine machine(machine_plan::two_nodes());
@@ -167,7 +173,7 @@ TEST(Pages, AreBaseOnceHugeOnesHaveBecomeTooSlow) {
   machine.memory().set_populate_hook([&first](const std::byte* data) {
     first = first == nullptr ? data : first;
     if (data >= first + 32 * mib && data < first + 64 * mib) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // 1.25 ms for 2 MiB
+      use_cpu(std::chrono::milliseconds(20));  // 1.25 ms for 2 MiB
     }
   });
   request what = ask(node_0, 128 * mib);
@@ -185,10 +191,22 @@ TEST(Pages, AreBaseOnceHugeOnesHaveBecomeTooSlow) {
   }
 }
 
-TEST(Pages, AreHugeHoweverSlowWithoutABudget) {
+// A thread that waits for a CPU says nothing of the pages.
+TEST(Pages, AreHugeHoweverLongTheirThreadHadToWait) {
   fake_machine machine(machine_plan::two_nodes());
   machine.memory().set_populate_hook(
       [](const std::byte*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+  request what = ask(node_0, 8 * mib);
+  what.huge_page_budget = std::chrono::microseconds(5000);
+  const outcome done = allocate(machine, what);
+  ASSERT_TRUE(static_cast<bool>(done.result)) << done.why.message;
+  EXPECT_EQ(done.result.pages().huge_bytes, 8 * mib);
+}
+
+TEST(Pages, AreHugeHoweverSlowWithoutABudget) {
+  fake_machine machine(machine_plan::two_nodes());
+  machine.memory().set_populate_hook(
+      [](const std::byte*) { use_cpu(std::chrono::milliseconds(20)); });
   request what = ask(node_0, 64 * mib);
   what.huge_page_budget = std::chrono::microseconds(0);
   const outcome done = allocate(machine, what);
