@@ -93,8 +93,8 @@ struct request {
   std::chrono::milliseconds timeout{0};
   /// How much CPU time 2 MiB of transparent huge pages may take, on average over a piece. Once a
   /// piece has taken more, the rest of the buffer is filled with base pages, and page_outcome says
-  /// so: on a node whose free memory is in fragments the kernel may compact it for each huge page, a
-  /// hundred times slower than base pages come. 0: no limit. Memory that a virtual machine's host
+  /// so: on a node whose free memory is in fragments the kernel may compact it for each huge page,
+  /// a hundred times slower than base pages come. 0: no limit. Memory that a virtual machine's host
   /// has taken back meanwhile takes up to 2.6 ms.
   std::chrono::microseconds huge_page_budget{10'000};
 };

@@ -125,8 +125,8 @@ class worker_pool {
   /// Completes on the token's executor, by default on a worker of the node; never inside this call.
   /// Throws what nobody could be told otherwise (see the class), and std::bad_alloc.
   /// A result that nobody takes frees itself.
-  /// Cancellation: terminal and total, looked at between pieces of at most 32 MiB; errc::cancelled with
-  /// everything undone.
+  /// Cancellation: terminal and total, looked at between pieces of at most 32 MiB; errc::cancelled
+  /// with everything undone.
   /// Requires: the pool lives until the operation has completed; so does the context of the token's
   /// executor, and somebody runs it.
   template <typename CompletionToken>
