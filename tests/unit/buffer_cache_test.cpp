@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pool/blocking.hpp"
 #include "support/cache_fixture.hpp"
 
 namespace numapool {
@@ -306,7 +307,9 @@ TEST(BufferCachePlacement, KeepsNothingOfOtherMachinesOrRoutes) {
   cached_pool other;
   on.cache->give(other.pool->allocate(ask(node_0)));
   on.cache->give(buffer());
-  EXPECT_EQ(on.cache->stats().refused.buffers, 1U);
+  detail::pool_core& core = pool_access::core(*on.pool);
+  on.cache->give(detail::allocate_and_wait(core, ask(node_0), route::plain_gate_off));
+  EXPECT_EQ(on.cache->stats().refused.buffers, 2U);
   EXPECT_EQ(on.cache->stats().kept.buffers, 0U);
   EXPECT_EQ(other.machine.memory().mappings(), 0U);
 }
