@@ -25,7 +25,6 @@ using test::ask;
 using test::cached_pool;
 using test::failure_of;
 using test::fill;
-using test::gib;
 using test::held_worker;
 using test::is_all;
 using test::kib;
@@ -210,8 +209,9 @@ TEST(BufferCache, RefusesLimitsBelowZero) {
 // ---- nodes
 
 double share_on(cached_pool& on, const buffer& held, node_id node) {
+  const std::size_t pages = held.mapped_bytes() / 4096;
   return static_cast<double>(on.machine.memory().pages_on(held.data(), held.mapped_bytes(), node)) /
-         static_cast<double>(held.mapped_bytes() / 4096);
+         static_cast<double>(pages);
 }
 
 TEST(BufferCachePlacement, GivesMemoryOfTheNodeThatIsAskedFor) {
@@ -394,9 +394,9 @@ TEST(BufferCacheLimits, LetsHalfGoUnderPressureOnceASecond) {
   options.pressure_limit_percent = 20;
   cached_pool on(options);
   on.machine.files().set(pressure_file, pressure_of("20.00"));
-  std::vector<buffer> made;
-  for (int i = 0; i < 8; ++i) {
-    made.push_back(on.cache->take(ask(node_0)));
+  std::vector<buffer> made(8);
+  for (buffer& one : made) {
+    one = on.cache->take(ask(node_0));
   }
   pass_time(std::chrono::seconds(2));
   for (buffer& one : made) {
