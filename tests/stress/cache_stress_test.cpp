@@ -164,6 +164,7 @@ TEST(CacheStress, HandsNothingOutTwiceAndLosesNoByte) {
   std::latch start(thread_count);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(thread_count);
     for (int i = 0; i < thread_count; ++i) {
       threads.emplace_back([&, i] {
         random_user user(on, truth, seed + static_cast<std::uint64_t>(i));

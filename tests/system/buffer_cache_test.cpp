@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -71,8 +72,8 @@ node_id some_node(const worker_pool& pool) {
 }
 
 bool is_all(const buffer& held, std::byte wanted) {
-  return std::all_of(held.data(), held.data() + held.mapped_bytes(),
-                     [wanted](std::byte found) { return found == wanted; });
+  return *held.data() == wanted &&
+         std::memcmp(held.data(), held.data() + 1, held.mapped_bytes() - 1) == 0;
 }
 
 void use_once(buffer_cache& cache, const request& what) {
@@ -168,15 +169,22 @@ TEST(RealBufferCache, GivesNothingOutInAForkedChild) {
       return 1;
     }
     cache.give(std::move(parents));
+    cache.clear();
+    if (cache.stats().kept.buffers != 0) {
+      return 2;
+    }
+#if defined(__SANITIZE_THREAD__)
+    return 0;  // it dies of threads that a child starts
+#else
     worker_pool own_pool;
     buffer_cache own_cache(own_pool);
     use_once(own_cache, what);
     if (!is_all(own_cache.take(what), std::byte{0})) {
-      return 2;
+      return 3;
     }
     cache.give(own_cache.take(what));
-    cache.clear();
     return 0;
+#endif
   });
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(is_all(cache.take(what, contents::as_is), written));

@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pool/blocking.hpp"
 #include "support/cache_fixture.hpp"
 
 namespace numapool {
@@ -24,7 +25,6 @@ using test::ask;
 using test::cached_pool;
 using test::failure_of;
 using test::fill;
-using test::gib;
 using test::held_worker;
 using test::is_all;
 using test::kib;
@@ -209,8 +209,9 @@ TEST(BufferCache, RefusesLimitsBelowZero) {
 // ---- nodes
 
 double share_on(cached_pool& on, const buffer& held, node_id node) {
+  const std::size_t pages = held.mapped_bytes() / 4096;
   return static_cast<double>(on.machine.memory().pages_on(held.data(), held.mapped_bytes(), node)) /
-         static_cast<double>(held.mapped_bytes() / 4096);
+         static_cast<double>(pages);
 }
 
 TEST(BufferCachePlacement, GivesMemoryOfTheNodeThatIsAskedFor) {
@@ -306,7 +307,9 @@ TEST(BufferCachePlacement, KeepsNothingOfOtherMachinesOrRoutes) {
   cached_pool other;
   on.cache->give(other.pool->allocate(ask(node_0)));
   on.cache->give(buffer());
-  EXPECT_EQ(on.cache->stats().refused.buffers, 1U);
+  detail::pool_core& core = pool_access::core(*on.pool);
+  on.cache->give(detail::allocate_and_wait(core, ask(node_0), route::plain_gate_off));
+  EXPECT_EQ(on.cache->stats().refused.buffers, 2U);
   EXPECT_EQ(on.cache->stats().kept.buffers, 0U);
   EXPECT_EQ(other.machine.memory().mappings(), 0U);
 }
@@ -391,9 +394,9 @@ TEST(BufferCacheLimits, LetsHalfGoUnderPressureOnceASecond) {
   options.pressure_limit_percent = 20;
   cached_pool on(options);
   on.machine.files().set(pressure_file, pressure_of("20.00"));
-  std::vector<buffer> made;
-  for (int i = 0; i < 8; ++i) {
-    made.push_back(on.cache->take(ask(node_0)));
+  std::vector<buffer> made(8);
+  for (buffer& one : made) {
+    one = on.cache->take(ask(node_0));
   }
   pass_time(std::chrono::seconds(2));
   for (buffer& one : made) {

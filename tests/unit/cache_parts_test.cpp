@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Goal: the kernel's pressure files are read as they are, and whatever else is in them is no
-// pressure; a shared zeroing leaves out nothing unless it was stopped, and then says so.
+// pressure; what is kept is found whatever was taken before; a shared zeroing leaves out nothing
+// unless it was stopped, and then says so.
 // Method: texts; files of a simulated machine with cgroups; zeroing by hand, without workers.
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "blocks/kept_buffers.hpp"
 #include "blocks/memory_pressure.hpp"
 #include "blocks/zeroing.hpp"
 #include "support/fake_files.hpp"
@@ -45,6 +48,37 @@ TEST(MemoryPressure, IsTheLargerOfTheMachinesAndTheCgroups) {
   EXPECT_EQ(read_memory_pressure(files), 7.5);
   files.remove("/sys/fs/cgroup/app.slice/mine/memory.pressure");
   EXPECT_EQ(read_memory_pressure(files), 7.5);
+}
+
+// Without memory: what counts is which is taken when.
+kept_buffer& add_to(kept_buffers& all, std::size_t mapped_bytes) {
+  auto added = std::make_unique<kept_buffer>();
+  kept_buffer& one = *added;
+  one.key.mapped_bytes = mapped_bytes;
+  all.add(added);
+  return one;
+}
+
+TEST(KeptBuffers, AreTakenInAnyOrder) {
+  kept_buffers all;
+  std::vector<kept_buffer*> made;
+  for (const std::size_t size : {1U, 2U, 1U, 2U, 1U, 1U}) {
+    made.push_back(&add_to(all, size));
+  }
+  const reuse_key first_key = made[0]->key;
+  EXPECT_EQ(all.oldest(), made[0]);
+  EXPECT_EQ(all.take(*made[2]).get(), made[2]);  // neither the newest nor the oldest of its key
+  EXPECT_EQ(all.take(*made[0]).get(), made[0]);
+  EXPECT_EQ(all.take(first_key).get(), made[5]);
+  EXPECT_EQ(all.take(*made[3]).get(), made[3]);
+  EXPECT_EQ(all.buffers(), 2U);
+  EXPECT_EQ(all.take(first_key).get(), made[4]);
+  EXPECT_EQ(all.take(first_key), nullptr);
+  EXPECT_EQ(all.oldest(), made[1]);
+  EXPECT_EQ(all.take(*made[1]).get(), made[1]);
+  EXPECT_EQ(all.oldest(), nullptr);
+  const kept_buffer* const last = &add_to(all, 1);
+  EXPECT_EQ(all.oldest(), last);  // it goes with its owner
 }
 
 constexpr std::size_t mib = std::size_t{1} << 20U;
