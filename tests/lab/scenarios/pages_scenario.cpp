@@ -4,6 +4,7 @@
 // there is an error before a page is touched, never SIGBUS.
 // Method: guests whose pools and THP mode were set before; smaps and the per-node pool files.
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -42,6 +43,7 @@ void expect_no_huge_pages(worker_pool& pool, const request& what) {
 // All that the node has, on the node; and one page more: refused by strict, and spilled by prefer
 // where other nodes have it.
 void take_all_and_one_more(worker_pool& pool, int node, bind_policy bind, std::size_t elsewhere) {
+  wait_for_releases();  // of the test before
   const std::size_t there = free_huge_pages(node);
   if (there != 0) {
     const buffer held = pool.allocate(ask_huge(node, there, bind));
@@ -49,6 +51,7 @@ void take_all_and_one_more(worker_pool& pool, int node, bind_policy bind, std::s
     EXPECT_EQ(held.pages().kind, page_kind::hugetlb);
     EXPECT_EQ(free_huge_pages(node), 0U);
   }
+  wait_for_releases();
   EXPECT_EQ(free_huge_pages(node), there) << "pages were not given back";
   if (bind == bind_policy::strict || elsewhere == 0) {
     expect_no_huge_pages(pool, ask_huge(node, there + 1, bind));
@@ -90,6 +93,7 @@ TEST(TransparentHugePages, AreTakenAsTheModeAllowsAndSaid) {
   for (const int node : guest::read().memory_nodes()) {
     SCOPED_TRACE("node " + std::to_string(node));
     request what = ask(node, 16 * mib);
+    what.huge_page_budget = std::chrono::microseconds(0);  // an emulated CPU is slow with all pages
     const buffer automatic = pool.allocate(what);
     expect_all_on(automatic, node);
     expect_huge_bytes(automatic, is_on ? automatic.mapped_bytes() : 0);
