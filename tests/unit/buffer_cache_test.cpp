@@ -4,7 +4,6 @@
 // the contents that are asked for; what is kept goes for each reason, and is counted.
 // Method: caches over simulated machines of two nodes, whose own books say where pages are.
 
-#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -31,7 +30,6 @@ using test::kib;
 using test::mib;
 using test::one_worker;
 using test::pass_time;
-using test::seam_call;
 
 constexpr node_id node_0(0);
 constexpr node_id node_1(1);
