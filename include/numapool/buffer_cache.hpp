@@ -151,9 +151,9 @@ class buffer_cache {
         detail::initiate_take{}, token, core_.get(), what, wanted);
   }
 
-  /// Keeps it, or lets it go; an empty one is nothing. Where no memory policy holds the pages, or
-  /// nobody has looked yet, the kernel is asked where they are: 6 us, or as long as the request's
-  /// full verification took. Reads the memory pressure once a second. Allocates some 200 bytes;
+  /// Keeps it, or lets it go; an empty one is nothing. Asks the kernel where 64 of its pages are,
+  /// 6 us, since they may have been moved meanwhile; where they were, and the request had all of
+  /// them looked at, where all are. Reads the memory pressure once a second. Allocates a few KiB;
   /// without them it lets go.
   void give(buffer&& done_with) noexcept;
 

@@ -9,6 +9,7 @@
 #include "blocks/memory_pressure.hpp"
 #include "blocks/zeroing.hpp"
 #include "memory/buffer_state.hpp"
+#include "memory/placement.hpp"
 #include "pool/blocking.hpp"
 
 namespace numapool::detail {
@@ -133,14 +134,19 @@ buffer cache_core::take_kept(const request& what) noexcept {
   return std::move(found->held);
 }
 
-// A policy keeps the kernel from balancing pages away; without one they may have moved while they
-// were used.
+// Pages may have moved while they were used, even where a policy holds them against the kernel's
+// balancing: by migrate_pages(2), by a cpuset with memory_migrate, through swap.
+bool cache_core::has_moved(const buffer_state& state) const {
+  const placement now =
+      memory::measure_placement(machine_, memory::measured_range::of(state), verify_policy::sample);
+  return now.by == witness::none || now.share_on_node < state.placement.share_on_node;
+}
+
 bool cache_core::is_well_placed(buffer& given) {
   const buffer_state& state = *buffer_state::of(given);
-  const bool is_held =
-      state.policy.obtained == bind_kind::prefer || state.policy.obtained == bind_kind::bind;
-  if (!is_held || state.placement.by == witness::none) {
-    const bool was_full = state.placement.verified == verify_policy::full;
+  const bool was_full = state.placement.verified == verify_policy::full;
+  // A sample that says no less leaves what a full look has said.
+  if (!was_full || has_moved(state)) {
     given.remeasure(was_full ? verify_policy::full : verify_policy::sample);
   }
   const topology& nodes = pool_.nodes();

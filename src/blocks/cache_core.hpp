@@ -53,6 +53,7 @@ class cache_core : public std::enable_shared_from_this<cache_core> {
  private:
   [[nodiscard]] bool is_forked_child() const noexcept;
   [[nodiscard]] buffer zero(buffer found, const request& what);
+  [[nodiscard]] bool has_moved(const memory::buffer_state& state) const;
   [[nodiscard]] bool is_well_placed(buffer& given);
   [[nodiscard]] std::unique_ptr<blocks::kept_buffer> examine(buffer& given);
   void keep(std::unique_ptr<blocks::kept_buffer> added);
