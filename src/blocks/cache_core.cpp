@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/deadline.hpp"
 #include "blocks/memory_pressure.hpp"
 #include "blocks/zeroing.hpp"
 #include "memory/buffer_state.hpp"
@@ -87,7 +88,7 @@ buffer cache_core::zero(buffer found, const request& what) {
   }
   const auto begun = std::chrono::steady_clock::now();
   if (!blocks::zero_and_wait(found.data(), found.mapped_bytes(), workers,
-                             blocks::deadline_of(what.timeout))) {
+                             base::deadline_of(what.timeout))) {
     put_back(std::move(found));
     return failed_buffer(zeroing_timed_out(what));
   }

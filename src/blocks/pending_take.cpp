@@ -7,6 +7,7 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/dispatch.hpp>
 
+#include "base/deadline.hpp"
 #include "pool/allocation_task.hpp"
 
 namespace numapool::blocks {
@@ -52,7 +53,7 @@ struct zeroing_take::beginning {
 
 zeroing_take::zeroing_take(std::shared_ptr<detail::cache_core> cache, const request& what,
                            detail::prepared_take ready, detail::allocation_handler handler)
-    : zeroing(ready.found.data(), ready.found.mapped_bytes(), deadline_of(what.timeout)),
+    : zeroing(ready.found.data(), ready.found.mapped_bytes(), base::deadline_of(what.timeout)),
       cache_(std::move(cache)),
       what_(what),
       found_(std::move(ready.found)),

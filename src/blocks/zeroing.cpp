@@ -25,19 +25,6 @@ struct sharing {
 
 }  // namespace
 
-// What the clock cannot express is no limit: milliseconds::max() is a million times longer than the
-// clock's range.
-std::chrono::steady_clock::time_point deadline_of(std::chrono::milliseconds timeout) noexcept {
-  using clock = std::chrono::steady_clock;
-  const clock::time_point never = clock::time_point::max();
-  if (timeout.count() <= 0) {
-    return never;
-  }
-  const clock::time_point now = clock::now();
-  return timeout < std::chrono::floor<std::chrono::milliseconds>(never - now) ? now + timeout
-                                                                              : never;
-}
-
 bool is_worth_sharing(std::size_t size_bytes) noexcept {
   return size_bytes >= shared_bytes_min;
 }

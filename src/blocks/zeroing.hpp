@@ -14,10 +14,6 @@
 
 namespace numapool::blocks {
 
-/// When a request that starts now is late; time_point::max() for never.
-[[nodiscard]] std::chrono::steady_clock::time_point deadline_of(
-    std::chrono::milliseconds timeout) noexcept;
-
 /// Threads: every member may be called by any thread. Nothing of the memory is touched after the
 /// last piece has ended, though a worker that comes late may still hold this.
 class zeroing : public detail::piecewise_work, public std::enable_shared_from_this<zeroing> {

@@ -5,6 +5,7 @@
 
 #include <boost/asio/dispatch.hpp>
 
+#include "base/deadline.hpp"
 #include "memory/buffer_state.hpp"
 
 namespace numapool::detail {
@@ -104,13 +105,7 @@ void allocation_task::listen_for_cancellation() {
 }
 
 void allocation_task::begin() {
-  const clock::time_point now = clock::now();
-  // What the clock cannot express is no limit: milliseconds::max() is a million times longer than
-  // the clock's range.
-  if (what_.timeout.count() > 0 && what_.timeout < std::chrono::floor<std::chrono::milliseconds>(
-                                                       clock::time_point::max() - now)) {
-    deadline_ = now + what_.timeout;
-  }
+  deadline_ = base::deadline_of(what_.timeout);
   const memory::worker_facts facts{workers_->node(), workers_->running(), workers_->all_pinned(),
                                    node_source_};
   allocation_.emplace(memory::surroundings{pool_.machine(), pool_.nodes(), pool_.admission(),

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/deadline.hpp"
 #include "blocks/kept_buffers.hpp"
 #include "blocks/memory_pressure.hpp"
 #include "blocks/zeroing.hpp"
@@ -114,9 +115,9 @@ TEST(Zeroing, EndsAtItsDeadline) {
   std::vector<std::byte> memory(8 * mib, std::byte{1});
   EXPECT_FALSE(zero_and_wait(memory.data(), memory.size(), nullptr, zeroing::clock::now()));
   EXPECT_TRUE(zero_and_wait(memory.data(), memory.size(), nullptr, never));
-  EXPECT_EQ(deadline_of(std::chrono::milliseconds(0)), never);
-  EXPECT_EQ(deadline_of(std::chrono::milliseconds::max()), never);
-  EXPECT_GT(deadline_of(std::chrono::milliseconds(1)),
+  EXPECT_EQ(base::deadline_of(std::chrono::milliseconds(0)), never);
+  EXPECT_EQ(base::deadline_of(std::chrono::milliseconds::max()), never);
+  EXPECT_GT(base::deadline_of(std::chrono::milliseconds(1)),
             zeroing::clock::now() - std::chrono::hours(1));
 }
 

@@ -24,8 +24,9 @@ constexpr node_id node_0(0);
 constexpr node_id node_1(1);
 
 double share_on(cached_pool& on, const buffer& held, node_id node) {
+  const std::size_t pages = held.mapped_bytes() / 4096;
   return static_cast<double>(on.machine.memory().pages_on(held.data(), held.mapped_bytes(), node)) /
-         static_cast<double>(held.mapped_bytes() / 4096);
+         static_cast<double>(pages);
 }
 
 TEST(BufferCachePlacement, GivesMemoryOfTheNodeThatIsAskedFor) {
